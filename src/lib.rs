@@ -1,0 +1,3 @@
+//! Tower layers for servers that speak the Model Context Protocol over Streamable HTTP.
+
+pub mod protocol;

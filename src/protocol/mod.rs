@@ -1,0 +1,1 @@
+//! The words of MCP: revisions, methods, header names, error codes and the rules for mirrored values.
