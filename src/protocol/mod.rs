@@ -1,1 +1,11 @@
 //! The words of MCP: revisions, methods, header names, error codes and the rules for mirrored values.
+
+pub mod code;
+pub mod header;
+mod log_level;
+pub mod meta;
+pub mod method;
+mod revision;
+
+pub use log_level::LogLevel;
+pub use revision::{Era, Revision};

@@ -1,0 +1,417 @@
+//! A JSON object opened one level.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use bytestring::ByteString;
+use serde::{Serialize, Serializer};
+
+use super::raw::Raw;
+use super::scan::{Scanner, Span, SyntaxError, unescape};
+
+/// From this many names on, a duplicate is looked for with a hash set instead of by comparing all pairs.
+const FEW: usize = 16;
+
+/// A JSON object opened one level: its members in order, each value kept as text.
+///
+/// Reading or replacing a member parses nothing inside the others, and what nobody edited is written again
+/// with the same digits and escapes. An object that names a member twice is refused, because two readers
+/// would take two different values from it.
+///
+/// ```
+/// use mcp_layers::message::RawObject;
+///
+/// let mut result = RawObject::parse(r#"{"tools": [{"n": 1.0}], "ttlMs": 5}"#)?;
+/// result.set("ttlMs", &7)?;
+/// result.set("cacheScope", "private")?;
+/// assert_eq!(result.to_string(), r#"{"tools":[{"n": 1.0}],"ttlMs":7,"cacheScope":"private"}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct RawObject {
+    /// What the spans point into.
+    source: ByteString,
+    /// Where the whole object stands in `source`, as long as nothing has been edited.
+    whole: Option<Span>,
+    members: Vec<Member>,
+}
+
+#[derive(Clone)]
+struct Member {
+    name: Text,
+    value: Text,
+}
+
+/// Text that is part of the source, or has replaced a part of it.
+#[derive(Clone)]
+pub(super) enum Text {
+    Source(Span),
+    Static(&'static str),
+    Shared(ByteString),
+}
+
+impl Text {
+    pub(super) fn of<'a>(&'a self, source: &'a str) -> &'a str {
+        match self {
+            Self::Source(span) => span.of(source),
+            Self::Static(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+/// The text is not a JSON object without duplicate names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotAnObject {
+    /// Not JSON, or nested deeper than 128 levels; says what was expected where.
+    Syntax(String),
+    /// JSON, but not an object.
+    OtherKind,
+    /// The object names this member twice.
+    Duplicate(String),
+}
+
+impl fmt::Display for NotAnObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(what) => f.write_str(what),
+            Self::OtherKind => f.write_str("expected a JSON object"),
+            Self::Duplicate(name) => write!(f, "the object names the member `{name}` twice"),
+        }
+    }
+}
+
+impl std::error::Error for NotAnObject {}
+
+impl From<SyntaxError> for NotAnObject {
+    fn from(error: SyntaxError) -> Self {
+        Self::Syntax(error.to_string())
+    }
+}
+
+impl RawObject {
+    /// An object without members.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens the object that `text` holds, keeping `text` as it is.
+    ///
+    /// # Errors
+    /// If `text` is not one JSON object, nests deeper than 128 levels or names a member twice.
+    pub fn parse(text: impl Into<ByteString>) -> Result<Self, NotAnObject> {
+        let source = text.into();
+        if u32::try_from(source.len()).is_err() {
+            return Err(NotAnObject::Syntax("the text is longer than 4 GiB".to_owned()));
+        }
+        let mut scanner = Scanner::new(&source);
+        if scanner.peek() != Some(b'{') {
+            scanner.value(0)?;
+            scanner.finish()?;
+            return Err(NotAnObject::OtherKind);
+        }
+        let opened = Opened::read(&mut scanner, &source, 0, |_, _| Ok(None))?;
+        scanner.finish()?;
+        opened.into_object(source)
+    }
+
+    /// Turns any value that serializes as a JSON object into one.
+    ///
+    /// # Errors
+    /// If `value` does not serialize, or not as an object.
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
+        let text = serde_json::to_string(value)?;
+        Self::parse(text).map_err(serde::ser::Error::custom)
+    }
+
+    /// The number of members.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// True without members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The value of the member `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Raw<'_>> {
+        self.members
+            .iter()
+            .find(|member| member.name.of(&self.source) == name)
+            .map(|member| Raw(member.value.of(&self.source)))
+    }
+
+    /// Opens the member `name`, sharing this object's text; `None` if there is no such member.
+    ///
+    /// # Errors
+    /// If the member is not an object, or names one of its own members twice.
+    pub fn object(&self, name: &str) -> Option<Result<Self, NotAnObject>> {
+        let member = self.members.iter().find(|member| member.name.of(&self.source) == name)?;
+        Some(Self::parse(self.shared(&member.value)))
+    }
+
+    /// The value of the member `name` as shared text that outlives this object without a copy.
+    #[must_use]
+    pub fn get_shared(&self, name: &str) -> Option<ByteString> {
+        let member = self.members.iter().find(|member| member.name.of(&self.source) == name)?;
+        Some(self.shared(&member.value))
+    }
+
+    fn shared(&self, text: &Text) -> ByteString {
+        match text {
+            Text::Source(span) => self.source.slice_ref(span.of(&self.source)),
+            Text::Static(text) => ByteString::from_static(text),
+            Text::Shared(text) => text.clone(),
+        }
+    }
+
+    /// All members in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Raw<'_>)> {
+        self.members.iter().map(|member| (member.name.of(&self.source), Raw(member.value.of(&self.source))))
+    }
+
+    /// Gives the member `name` the value `value`, in its old place or at the end.
+    ///
+    /// # Errors
+    /// If `value` does not serialize as JSON.
+    pub fn set<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> serde_json::Result<()> {
+        let text = serde_json::to_string(value)?;
+        self.put(name, Text::Shared(text.into()));
+        Ok(())
+    }
+
+    /// Gives the member `name` a copy of `value`, in its old place or at the end.
+    pub fn set_raw(&mut self, name: &str, value: Raw<'_>) {
+        self.put(name, Text::Shared(value.text().into()));
+    }
+
+    /// Gives the member `name` the object `value`, in its old place or at the end.
+    pub fn set_object(&mut self, name: &str, value: &Self) {
+        self.put(name, Text::Shared(value.to_string().into()));
+    }
+
+    /// `text` must be one valid JSON value.
+    pub(crate) fn set_text(&mut self, name: &str, text: ByteString) {
+        debug_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{text}");
+        self.put(name, Text::Shared(text));
+    }
+
+    /// Adds a member whose name is known not to be there and needs no escapes; `text` must be valid JSON.
+    pub(crate) fn push_static(&mut self, name: &'static str, text: &'static str) {
+        self.push(name, Text::Static(text));
+    }
+
+    /// Like [`push_static`](Self::push_static) with text that is shared.
+    pub(crate) fn push_text(&mut self, name: &'static str, text: ByteString) {
+        debug_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{text}");
+        self.push(name, Text::Shared(text));
+    }
+
+    fn push(&mut self, name: &'static str, value: Text) {
+        debug_assert!(self.get(name).is_none(), "{name} is there already");
+        self.whole = None;
+        self.members.push(Member { name: Text::Static(name), value });
+    }
+
+    fn put(&mut self, name: &str, value: Text) {
+        self.whole = None;
+        let source = &self.source;
+        match self.members.iter_mut().find(|member| member.name.of(source) == name) {
+            Some(member) => member.value = value,
+            None => self.members.push(Member { name: Text::Shared(name.into()), value }),
+        }
+    }
+
+    /// Removes the member `name`; says whether it was there.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let source = &self.source;
+        let before = self.members.len();
+        self.members.retain(|member| member.name.of(source) != name);
+        let removed = self.members.len() < before;
+        if removed {
+            self.whole = None;
+        }
+        removed
+    }
+
+    /// Appends the object as JSON text.
+    pub(crate) fn write_to(&self, out: &mut String) {
+        if let Some(whole) = self.whole {
+            out.push_str(whole.of(&self.source));
+            return;
+        }
+        out.push('{');
+        for (index, (name, value)) in self.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            write_string(name, out);
+            out.push(':');
+            out.push_str(value.text());
+        }
+        out.push('}');
+    }
+
+    /// About how many bytes [`write_to`](Self::write_to) will add: exact but for escapes in names.
+    pub(crate) fn written_len(&self) -> usize {
+        match self.whole {
+            Some(whole) => whole.of(&self.source).len(),
+            None => 2 + self.iter().map(|(name, value)| name.len() + value.text().len() + 4).sum::<usize>(),
+        }
+    }
+}
+
+/// Appends `string` as a JSON string.
+pub(crate) fn write_string(string: &str, out: &mut String) {
+    if string.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        out.push('"');
+        out.push_str(string);
+        out.push('"');
+    } else {
+        out.push_str(&serde_json::Value::from(string).to_string());
+    }
+}
+
+impl fmt::Display for RawObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::with_capacity(self.written_len());
+        self.write_to(&mut text);
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for RawObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for RawObject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+/// An object whose members have been found, but which has no source of its own yet.
+pub(super) struct Opened {
+    whole: Span,
+    members: Vec<Member>,
+}
+
+impl Opened {
+    /// Reads an object member by member. `open` may read a member's value itself (and then returns its span)
+    /// instead of having it skipped.
+    pub(super) fn read<'a>(
+        scanner: &mut Scanner<'a>,
+        text: &'a str,
+        depth: u32,
+        mut open: impl FnMut(&mut Scanner<'a>, &str) -> Result<Option<Span>, SyntaxError>,
+    ) -> Result<Self, SyntaxError> {
+        let mut members = Vec::with_capacity(4);
+        let whole = scanner.object(depth, |scanner, name| {
+            let decoded = unescape(name.inner.of(text), name.escaped);
+            let value = match open(scanner, &decoded)? {
+                Some(span) => span,
+                None => scanner.value(depth + 1)?,
+            };
+            let name = match decoded {
+                Cow::Borrowed(_) => Text::Source(name.inner),
+                Cow::Owned(decoded) => Text::Shared(decoded.into()),
+            };
+            members.push(Member { name, value: Text::Source(value) });
+            Ok(())
+        })?;
+        Ok(Self { whole, members })
+    }
+
+    pub(super) fn span(&self) -> Span {
+        self.whole
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(super) fn into_object(self, source: ByteString) -> Result<RawObject, NotAnObject> {
+        match self.into_parts(source) {
+            (object, None) => Ok(object),
+            (_, Some(duplicate)) => Err(NotAnObject::Duplicate(duplicate)),
+        }
+    }
+
+    /// The object, and a name that comes twice in it.
+    pub(super) fn into_parts(self, source: ByteString) -> (RawObject, Option<String>) {
+        let duplicate =
+            duplicate(self.members.iter().map(|member| member.name.of(&source))).map(str::to_owned);
+        (RawObject { whole: Some(self.whole), members: self.members, source }, duplicate)
+    }
+}
+
+/// The first name that comes a second time.
+fn duplicate<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    if names.clone().nth(FEW).is_none() {
+        let mut rest = names.clone().enumerate();
+        return rest
+            .find(|&(at, name)| names.clone().take(at).any(|earlier| earlier == name))
+            .map(|(_, name)| name);
+    }
+    let mut seen = HashSet::new();
+    let mut names = names;
+    names.find(|&name| !seen.insert(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_edited_is_written_as_it_was() {
+        let text = r#"{ "a" : 1.0, "b": [1e2 , "\u0041"] }"#;
+        assert_eq!(RawObject::parse(text).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn an_edit_leaves_the_other_members_as_they_were() {
+        let mut object = RawObject::parse(r#"{ "a" : 1.0, "b\n": 18446744073709551616 , "c": 3}"#).unwrap();
+        object.set("a", &[1]).unwrap();
+        assert!(object.remove("c"));
+        assert!(!object.remove("c"));
+        object.set_raw("d", Raw("1e2"));
+        assert_eq!(object.to_string(), r#"{"a":[1],"b\n":18446744073709551616,"d":1e2}"#);
+        assert_eq!(object.len(), 3);
+    }
+
+    #[test]
+    fn a_name_that_comes_twice_is_refused_however_it_is_spelled() {
+        let twice = |text: &str| RawObject::parse(text.to_owned()).unwrap_err();
+        assert_eq!(twice(r#"{"a":1,"b":2,"a":1}"#), NotAnObject::Duplicate("a".to_owned()));
+        assert_eq!(twice(r#"{"a":1,"\u0061":1}"#), NotAnObject::Duplicate("a".to_owned()));
+        let many: Vec<_> = (0..40).map(|n| format!("\"{n}\":0")).collect();
+        assert!(RawObject::parse(format!("{{{}}}", many.join(","))).is_ok());
+        assert_eq!(twice(&format!("{{{},\"7\":1}}", many.join(","))), NotAnObject::Duplicate("7".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_an_object_says_so() {
+        assert_eq!(RawObject::parse("[]").unwrap_err(), NotAnObject::OtherKind);
+        assert!(matches!(RawObject::parse("{").unwrap_err(), NotAnObject::Syntax(_)));
+        assert!(matches!(RawObject::parse("{} {}").unwrap_err(), NotAnObject::Syntax(_)));
+    }
+
+    #[test]
+    fn a_member_is_opened_without_a_copy() {
+        let object = RawObject::parse(r#"{"a": {"b": [1]}, "c": 1}"#).unwrap();
+        let inner = object.object("a").unwrap().unwrap();
+        assert_eq!(inner.get("b").unwrap().text(), "[1]");
+        assert_eq!(inner.source.as_ptr(), object.get("a").unwrap().text().as_ptr());
+        assert_eq!(object.object("c").unwrap().unwrap_err(), NotAnObject::OtherKind);
+        assert!(object.object("d").is_none());
+    }
+}

@@ -1,0 +1,234 @@
+//! Every refusal, and the only place where its code and status are chosen.
+//!
+//! | constructor | HTTP | code | data |
+//! |---|---|---|---|
+//! | [`parse_error`](Rejection::parse_error) | 400 | -32700 | |
+//! | [`invalid_request`](Rejection::invalid_request) | 400 | -32600 | |
+//! | [`invalid_params`](Rejection::invalid_params) | 400 | -32602 | |
+//! | [`header_mismatch`](Rejection::header_mismatch) | 400 | -32020 | |
+//! | [`unsupported_version`](Rejection::unsupported_version) | 400 | -32022 | `supported`, `requested` |
+//! | [`method_not_found`](Rejection::method_not_found) | 404 | -32601 | |
+//! | [`missing_capability`](Rejection::missing_capability) | 400 | -32021 | `requiredCapabilities` |
+//! | [`internal`](Rejection::internal) | 500 | -32603 | |
+//! | [`http`](Rejection::http) | any | the status | |
+//!
+//! Specification: `basic/index`, "Error Codes"; `basic/transports/streamable-http`, "Request Metadata".
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::message::{Answer, ErrorObject, Fault, ParseError, Reply, RequestId};
+use crate::protocol::code;
+
+/// A refusal: a JSON-RPC error with the HTTP status and headers that go with it.
+///
+/// A clone is left in the extensions of the response that it becomes, so that audit and tracing read the cause
+/// without parsing bodies. It never holds a secret.
+///
+/// ```
+/// use http::StatusCode;
+/// use mcp_layers::rejection::Rejection;
+///
+/// let rejection = Rejection::method_not_found("tools/fly");
+/// assert_eq!((rejection.status(), rejection.code()), (StatusCode::NOT_FOUND, -32601));
+///
+/// let response = rejection.into_response(Some(1.into()));
+/// assert_eq!(response.status(), StatusCode::NOT_FOUND);
+/// assert_eq!(response.extensions().get::<Rejection>().map(Rejection::code), Some(-32601));
+/// ```
+#[derive(Clone)]
+pub struct Rejection(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    status: StatusCode,
+    code: i64,
+    message: Cow<'static, str>,
+    data: Option<ByteString>,
+    headers: HeaderMap,
+}
+
+impl Rejection {
+    fn new(status: StatusCode, code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Arc::new(Inner { status, code, message: message.into(), data: None, headers: HeaderMap::new() }))
+    }
+
+    /// The body is not JSON that can be read.
+    #[must_use]
+    pub fn parse_error(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::PARSE_ERROR, message)
+    }
+
+    /// The body is JSON, but not one request or notification.
+    #[must_use]
+    pub fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, message)
+    }
+
+    /// The parameters are wrong, `_meta` among them.
+    #[must_use]
+    pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, message)
+    }
+
+    /// A header is missing, comes twice, or does not say what the body says.
+    #[must_use]
+    pub fn header_mismatch(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code::HEADER_MISMATCH, message)
+    }
+
+    /// The revision is not served. `requested` is told back shortened to 64 characters.
+    #[must_use]
+    pub fn unsupported_version(supported: &[&str], requested: &str) -> Self {
+        let requested = shorten(requested);
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            code::UNSUPPORTED_PROTOCOL_VERSION,
+            format!("protocol version `{requested}` is not supported; supported: {}", supported.join(", ")),
+        )
+        .with_data(&json!({ "supported": supported, "requested": requested }))
+    }
+
+    /// The method does not exist in this revision, or the server does not offer it.
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            code::METHOD_NOT_FOUND,
+            format!(
+                "method `{}` not found; `server/discover` tells what this server offers",
+                shorten(method)
+            ),
+        )
+    }
+
+    /// The client has not declared capabilities that the request needs. `required` is an object of the shape of
+    /// `ClientCapabilities` that lists those that are missing.
+    #[must_use]
+    pub fn missing_capability<T: Serialize + ?Sized>(required: &T) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            code::MISSING_REQUIRED_CLIENT_CAPABILITY,
+            "the client has not declared a capability that this request needs: see `data.requiredCapabilities`",
+        )
+        .with_data(&json!({ "requiredCapabilities": required }))
+    }
+
+    /// Something went wrong inside; `message` says nothing about what.
+    #[must_use]
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL_ERROR, message)
+    }
+
+    /// What MCP has no code for: the HTTP status is the code.
+    #[must_use]
+    pub fn http(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(status, i64::from(status.as_u16()), message)
+    }
+
+    /// The same with `data`. What does not serialize is left out.
+    #[must_use]
+    pub fn with_data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
+        Arc::make_mut(&mut self.0).data = serde_json::to_string(data).ok().map(ByteString::from);
+        self
+    }
+
+    /// The same with one more HTTP header.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        Arc::make_mut(&mut self.0).headers.append(name, value);
+        self
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    /// The JSON-RPC error code.
+    #[must_use]
+    pub fn code(&self) -> i64 {
+        self.0.code
+    }
+
+    /// What was wrong and what to do.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    fn answer(&self, id: Option<RequestId>) -> Answer {
+        let error = ErrorObject::new(self.0.code, self.0.message.clone()).with_data_text(self.0.data.clone());
+        Answer::error(id, error)
+    }
+
+    /// The response below [`EndpointLayer`](crate::endpoint::EndpointLayer). `id` is the request's.
+    #[must_use]
+    pub fn into_response(self, id: Option<RequestId>) -> Response<Reply> {
+        let reply = Reply::Answer(self.answer(id));
+        self.response(reply)
+    }
+
+    /// The response above [`EndpointLayer`](crate::endpoint::EndpointLayer), where `id` is mostly not known yet.
+    #[must_use]
+    pub fn into_http_response<B: From<Bytes>>(self, id: Option<RequestId>) -> Response<B> {
+        let body = Bytes::from(self.answer(id).to_string());
+        let mut response = self.response(B::from(body));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+
+    fn response<B>(self, body: B) -> Response<B> {
+        let mut response = Response::new(body);
+        *response.status_mut() = self.0.status;
+        response.headers_mut().extend(self.0.headers.clone());
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<&ParseError> for Rejection {
+    fn from(error: &ParseError) -> Self {
+        let reason = error.reason.clone();
+        match error.fault {
+            Fault::Syntax => Self::parse_error(reason),
+            Fault::Invalid => Self::invalid_request(reason),
+            Fault::Meta => Self::invalid_params(reason),
+        }
+    }
+}
+
+impl fmt::Debug for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejection")
+            .field("status", &self.0.status)
+            .field("code", &self.0.code)
+            .field("message", &self.0.message)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.0.status.as_u16(), self.0.code, self.0.message)
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+/// The first 64 characters: what a caller sent is told back to it, but not without bound.
+pub(crate) fn shorten(text: &str) -> &str {
+    match text.char_indices().nth(64) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
