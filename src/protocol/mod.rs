@@ -2,10 +2,14 @@
 
 pub mod code;
 pub mod header;
+mod content;
 mod log_level;
 pub mod meta;
 pub mod method;
 mod revision;
 
+pub use content::{
+    Annotations, CacheScope, Content, Icon, PromptMessage, ResourceContents, ResourceLink, Role, Text,
+};
 pub use log_level::LogLevel;
 pub use revision::{Era, Revision};
