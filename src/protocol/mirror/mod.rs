@@ -1,0 +1,29 @@
+//! Reads and writes the values that a request mirrors into its `Mcp-Name` and `Mcp-Param-*` headers.
+//!
+//! Pure functions over bytes, schemas and JSON text: no request, no response, no status code. A server uses them to
+//! check a header against the message, a client to write the header.
+//!
+//! # Rules
+//!
+//! Sections without another document are those of "Streamable HTTP", revision 2026-07-28.
+//!
+//! *Values* ([`decode`], [`encode`])
+//!
+//! 1. Spaces and tabs around a field value are not part of it (RFC 9110, 5.5).
+//! 2. Inside it only 0x20 to 0x7E and the tab are allowed; anything else is invalid ("Value Encoding", "Server
+//!    Behavior for Custom Headers").
+//! 3. `=?base64?` … `?=` holds base64 of UTF-8 text. The markers are lower-case and may not overlap; any other text
+//!    stands for itself ("Value Encoding").
+//! 4. One text has one base64 form: padding is required and unused bits are zero (RFC 4648, 3.2 and 3.5).
+//! 5. A sender encodes what is not plain, and what would be mistaken for an encoded value ("Value Encoding"). It also
+//!    encodes the empty text and inner tabs, which some HTTP software loses.
+//!
+//! # Which headers
+//!
+//! Only `Mcp-Name` and `Mcp-Param-*` are decoded. `MCP-Protocol-Version` and `Mcp-Method` are compared as they are,
+//! after [`trim_ows`]. Several lines of one field are for the caller to refuse: joined, they could spell a legal value
+//! that nobody sent.
+
+mod sentinel;
+
+pub use sentinel::{InvalidField, decode, encode, trim_ows};
