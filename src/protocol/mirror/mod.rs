@@ -18,12 +18,30 @@
 //! 5. A sender encodes what is not plain, and what would be mistaken for an encoded value ("Value Encoding"). It also
 //!    encodes the empty text and inner tabs, which some HTTP software loses.
 //!
+//! *Declarations* ([`ParamHeaders`])
+//!
+//! 6. `x-mcp-header: Name` on a parameter's schema mirrors the parameter into `Mcp-Param-Name` ("Schema Extension").
+//! 7. Only `properties` keywords lead from the root to the annotated schema, and the root itself is not annotated. An
+//!    annotation that is found anywhere else in the schema makes the tool invalid ("Schema Extension").
+//! 8. The name is a token of RFC 9110 and not empty ("Schema Extension").
+//! 9. The annotated schema says `"type"`: `"string"`, `"integer"` or `"boolean"`, and nothing else; `number` is not
+//!    among them ("Schema Extension").
+//! 10. No two names are equal without regard to case ("Schema Extension").
+//! 11. A fault is reported for the first invalid schema in the order of the search (a schema, then its `properties`,
+//!     then its other keywords), and there for the first of rules 7 to 10 that is broken. What is too deep or too much
+//!     to search is invalid.
+//!
 //! # Which headers
 //!
 //! Only `Mcp-Name` and `Mcp-Param-*` are decoded. `MCP-Protocol-Version` and `Mcp-Method` are compared as they are,
 //! after [`trim_ows`]. Several lines of one field are for the caller to refuse: joined, they could spell a legal value
 //! that nobody sent.
 
+mod declaration;
+mod fault;
+mod pointer;
 mod sentinel;
 
+pub use declaration::{ParamHeader, ParamHeaders, ParamKind};
+pub use fault::{AnnotationFault, InvalidAnnotation};
 pub use sentinel::{InvalidField, decode, encode, trim_ows};
