@@ -31,17 +31,32 @@
 //!     then its other keywords), and there for the first of rules 7 to 10 that is broken. What is too deep or too much
 //!     to search is invalid.
 //!
+//! *Comparison* ([`matches()`])
+//!
+//! 12. A value in the message and no header is a mismatch; so is a header and no value, or `null` ("Server Behavior for
+//!     Custom Headers"). The latter is stricter than the text: a value that is not in the message must not route it.
+//! 13. An object or array has no header form: without a header it is for the tool's schema to refuse, with one it is a
+//!     mismatch.
+//! 14. Otherwise the decoded header equals the value as text, case included: a string as it is, `true` and `false` in
+//!     lower case ("Value Encoding", "Case Sensitivity").
+//! 15. A number for an integer parameter is compared as a number, exactly and at any size. The header is written
+//!     `-?digits(.digits)?`; the message may use all of JSON's notation ("Server Validation").
+//! 16. The argument's type is not judged: that is for the tool's schema to do, with a better message.
+//!
 //! # Which headers
 //!
 //! Only `Mcp-Name` and `Mcp-Param-*` are decoded. `MCP-Protocol-Version` and `Mcp-Method` are compared as they are,
 //! after [`trim_ows`]. Several lines of one field are for the caller to refuse: joined, they could spell a legal value
 //! that nobody sent.
 
+mod compare;
+mod decimal;
 mod declaration;
 mod fault;
 mod pointer;
 mod sentinel;
 
+pub use compare::{BodyValue, Mismatch, matches};
 pub use declaration::{ParamHeader, ParamHeaders, ParamKind};
 pub use fault::{AnnotationFault, InvalidAnnotation};
 pub use sentinel::{InvalidField, decode, encode, trim_ows};
