@@ -6,6 +6,7 @@ mod content;
 mod log_level;
 pub mod meta;
 pub mod method;
+pub mod mirror;
 mod revision;
 
 pub use content::{
