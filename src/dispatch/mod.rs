@@ -1,0 +1,3 @@
+//! The service that produces the answers.
+
+pub mod subscriptions;
