@@ -142,11 +142,17 @@ fn string(object: &RawObject, place: &str, name: &str) -> Result<String, Rejecti
 }
 
 /// Asks the completer, and cuts what is too much.
-pub(super) async fn complete(completer: Option<Completer>, request: CompletionRequest, context: Context) -> Outcome {
+pub(super) async fn complete(
+    completer: Option<Completer>,
+    request: CompletionRequest,
+    context: Context,
+) -> Outcome {
     let completion = match completer {
         None => Completion { values: Vec::new(), total: None, has_more: false },
         Some(completer) => {
-            let values = (completer.0)(request, context).await.map_err(|error| error.into_failure("completion/complete"))?;
+            let values = (completer.0)(request, context)
+                .await
+                .map_err(|error| error.into_failure("completion/complete"))?;
             cut(values)
         }
     };

@@ -117,9 +117,9 @@ impl fmt::Display for HandlerError {
 fn permitted(mut error: ErrorObject) -> ErrorObject {
     error.code = match error.code {
         -32002 => code::INVALID_PARAMS,
-        code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY | code::UNSUPPORTED_PROTOCOL_VERSION => {
-            error.code
-        }
+        code::HEADER_MISMATCH
+        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
+        | code::UNSUPPORTED_PROTOCOL_VERSION => error.code,
         -32099..=-32000 => code::INTERNAL_ERROR,
         other => other,
     };
@@ -204,7 +204,9 @@ impl fmt::Display for BuildError {
             Self::Annotation { name, reason } => {
                 write!(f, "the schema of `{name}` has an invalid `x-mcp-header`: {reason}")
             }
-            Self::Template { template, reason } => write!(f, "the URI template `{template}` cannot be used: {reason}"),
+            Self::Template { template, reason } => {
+                write!(f, "the URI template `{template}` cannot be used: {reason}")
+            }
             Self::Unnamed { kind } => write!(f, "a {kind} has an empty name"),
             Self::Json(error) => write!(f, "a definition cannot be written as JSON: {error}"),
             Self::NotOffered { kind } => write!(
@@ -257,6 +259,8 @@ mod tests {
         let error = HandlerError::from(std::io::Error::other("password=1234"));
         assert_eq!(error.into_tool_failure("t").unwrap(), "tool `t` failed");
         let error = HandlerError::from(std::io::Error::other("password=1234"));
-        assert!(matches!(error.into_failure("m"), Failure::Error(e) if e.message == "internal error" && e.code == -32603));
+        assert!(
+            matches!(error.into_failure("m"), Failure::Error(e) if e.message == "internal error" && e.code == -32603)
+        );
     }
 }

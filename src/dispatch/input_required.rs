@@ -67,7 +67,12 @@ impl InputRequired {
     /// Asks the user to visit a page, for what must not pass through the client.
     ///
     /// Specification: `client/elicitation`, "URL Mode".
-    pub fn elicit_url(self, key: impl Into<String>, message: impl Into<String>, url: impl Into<String>) -> Self {
+    pub fn elicit_url(
+        self,
+        key: impl Into<String>,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Self {
         let params = json!({ "mode": "url", "message": message.into(), "url": url.into() });
         self.request(key, "elicitation/create", params)
     }

@@ -86,10 +86,15 @@ mod tests {
     }
 
     fn message(params: &str) -> Message {
-        Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{params}}}"#)).unwrap()
+        Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{params}}}"#))
+            .unwrap()
     }
 
-    fn list(registry: &Registry<ByteString>, params: &str, size: usize) -> Result<(String, Option<String>), Rejection> {
+    fn list(
+        registry: &Registry<ByteString>,
+        params: &str,
+        size: usize,
+    ) -> Result<(String, Option<String>), Rejection> {
         let size = NonZeroUsize::new(size);
         let result = page(&message(params), registry, "tools", size, |text| text)?;
         let next = result.get("nextCursor").map(|cursor| cursor.text().to_owned());

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde_json::{Map, Value, json};
@@ -251,7 +250,10 @@ impl Prompt {
                 return Err(BuildError::Unnamed { kind: "prompt argument" });
             }
             if self.arguments[..at].iter().any(|earlier| earlier.name() == argument.name()) {
-                return Err(BuildError::Duplicate { kind: "prompt argument", name: argument.name().to_owned() });
+                return Err(BuildError::Duplicate {
+                    kind: "prompt argument",
+                    name: argument.name().to_owned(),
+                });
             }
         }
         if !self.arguments.is_empty() {
@@ -282,7 +284,10 @@ pub(super) struct PromptEntry {
 
 /// Nobody has registered a prompt of that name, or it is disabled.
 pub(super) fn unknown(name: &str) -> Rejection {
-    Rejection::invalid_params(format!("there is no prompt `{}`; `prompts/list` tells which there are", shorten(name)))
+    Rejection::invalid_params(format!(
+        "there is no prompt `{}`; `prompts/list` tells which there are",
+        shorten(name)
+    ))
 }
 
 impl PromptEntry {
@@ -296,15 +301,20 @@ impl PromptEntry {
         let mut arguments = Vec::with_capacity(object.len());
         for (name, value) in object.iter() {
             let value = value.to_str().ok_or_else(|| {
-                Rejection::invalid_params(format!("the prompt's argument `{}` must be a string", shorten(name)))
+                Rejection::invalid_params(format!(
+                    "the prompt's argument `{}` must be a string",
+                    shorten(name)
+                ))
             })?;
             arguments.push((name.to_owned(), value.into_owned()));
         }
         let arguments = PromptArguments(arguments);
-        match self.arguments.iter().find(|known| known.is_required() && arguments.get(known.name()).is_none()) {
-            Some(missing) => {
-                Err(Rejection::invalid_params(format!("the prompt's argument `{}` is missing", missing.name())))
-            }
+        match self.arguments.iter().find(|known| known.is_required() && arguments.get(known.name()).is_none())
+        {
+            Some(missing) => Err(Rejection::invalid_params(format!(
+                "the prompt's argument `{}` is missing",
+                missing.name()
+            ))),
             None => Ok(arguments),
         }
     }

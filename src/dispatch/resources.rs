@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde_json::{Map, Value, json};
@@ -374,22 +373,26 @@ pub(super) fn read(
         }
     };
     let hint = hint.or(method_hint);
-    Ok(Box::pin(async move {
-        pending.await.map_err(|error| error.into_failure("resources/read"))?.write(hint)
-    }))
+    Ok(Box::pin(
+        async move { pending.await.map_err(|error| error.into_failure("resources/read"))?.write(hint) },
+    ))
 }
 
 /// Specification: `server/resources`, "Error Handling".
 fn not_found(uri: &str) -> Rejection {
     let shown = shorten(uri);
+    // It is told back for programs to compare, but not without bound.
+    let uri = if uri.len() > 2048 { shown } else { uri };
     // A scheme and a colon are the least that a URI has.
     let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
     let is_uri = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
         && uri.bytes().all(|byte| byte > b' ' && byte != 0x7F);
     if is_uri {
-        Rejection::invalid_params(format!("resource `{shown}` not found; `resources/list` tells which there are"))
-            .with_data(&json!({ "uri": uri }))
+        Rejection::invalid_params(format!(
+            "resource `{shown}` not found; `resources/list` tells which there are"
+        ))
+        .with_data(&json!({ "uri": uri }))
     } else {
         Rejection::invalid_params(format!("`{shown}` is not a URI"))
             .with_data(&json!({ "uri": uri, "reason": "invalid_uri" }))
@@ -402,9 +405,4 @@ impl HandlerError {
     pub fn resource_not_found(uri: &str) -> Self {
         Self::from(not_found(uri))
     }
-}
-
-/// Shares an entry with the registry.
-pub(super) fn shared<T>(entry: Result<T, BuildError>) -> Result<Arc<T>, BuildError> {
-    entry.map(Arc::new)
 }

@@ -38,7 +38,8 @@ impl Validator {
             return Ok(());
         }
         // A few are enough to go on with.
-        let faults: Vec<String> = self.compiled.iter_errors(value).take(5).map(|error| describe(&error)).collect();
+        let faults: Vec<String> =
+            self.compiled.iter_errors(value).take(5).map(|error| describe(&error)).collect();
         Err(faults.join("; "))
     }
 }
@@ -75,9 +76,27 @@ fn check_size(name: &str, schema: &Value) -> Result<(), BuildError> {
 #[cfg(feature = "schema")]
 pub(super) fn asks_more_than_serde(schema: &Value) -> bool {
     const BY_SERDE: [&str; 21] = [
-        "$schema", "$id", "$ref", "$defs", "definitions", "$comment", "type", "title", "description", "properties",
-        "required", "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "enum", "const", "format",
-        "default", "examples",
+        "$schema",
+        "$id",
+        "$ref",
+        "$defs",
+        "definitions",
+        "$comment",
+        "type",
+        "title",
+        "description",
+        "properties",
+        "required",
+        "items",
+        "prefixItems",
+        "additionalProperties",
+        "anyOf",
+        "oneOf",
+        "enum",
+        "const",
+        "format",
+        "default",
+        "examples",
     ];
     let Value::Object(members) = schema else { return false };
     let bounds = || integer_bounds(members.get("format").and_then(Value::as_str).unwrap_or_default());
@@ -95,7 +114,9 @@ pub(super) fn asks_more_than_serde(schema: &Value) -> bool {
         "maximum" => value.as_f64() != bounds().map(|(_, most)| most),
         // Arrays of a fixed length are read as such.
         "minItems" | "maxItems" => members.get("minItems") != members.get("maxItems"),
-        "minLength" | "maxLength" => members.get("minLength") != Some(&1.into()) || members.get("maxLength") != Some(&1.into()),
+        "minLength" | "maxLength" => {
+            members.get("minLength") != Some(&1.into()) || members.get("maxLength") != Some(&1.into())
+        }
         _ if keyword.starts_with("x-") => false,
         _ => !BY_SERDE.contains(&keyword.as_str()),
     })

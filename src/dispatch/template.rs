@@ -123,14 +123,18 @@ mod tests {
 
     #[test]
     fn what_does_not_match_does_not_match() {
-        for uri in ["", "a://", "a://1", "a://1/b/", "a:///b", "a://1/2/b", "b://1/b", "a://%zz/b", "a://%ff/b"] {
+        for uri in
+            ["", "a://", "a://1", "a://1/b/", "a:///b", "a://1/2/b", "b://1/b", "a://%zz/b", "a://%ff/b"]
+        {
             assert_eq!(matched("a://{x}/b", uri), None, "{uri}");
         }
     }
 
     #[test]
     fn unsupported_templates_are_refused() {
-        for template in ["a://b", "a://{x", "a://x}", "a://{}", "a://{?q}", "a://{x*}", "{x}{y}", "{x}/{x}", "{x}}"] {
+        for template in
+            ["a://b", "a://{x", "a://x}", "a://{}", "a://{?q}", "a://{x*}", "{x}{y}", "{x}/{x}", "{x}}"]
+        {
             assert!(Template::parse(template).is_err(), "{template}");
         }
     }

@@ -147,7 +147,9 @@ impl Arguments {
     /// # Errors
     /// Whatever `T` does not accept, for the model to read.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        self.raw().decode_owned().map_err(|error| HandlerError::visible(format!("invalid arguments: {error}")))
+        self.raw()
+            .decode_owned()
+            .map_err(|error| HandlerError::visible(format!("invalid arguments: {error}")))
     }
 
     /// The arguments as a JSON value. Integers beyond 64 bits become floating-point numbers in it.
@@ -324,8 +326,13 @@ impl Tool {
 
     pub(super) fn build(mut self) -> Result<ToolEntry, BuildError> {
         let name = self.name;
-        if name.len() > 128 || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
-            tracing::warn!(tool = name, "a tool's name should be 1 to 128 of the characters A-Z a-z 0-9 . _ -");
+        if name.len() > 128
+            || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+        {
+            tracing::warn!(
+                tool = name,
+                "a tool's name should be 1 to 128 of the characters A-Z a-z 0-9 . _ -"
+            );
         }
         let schema = self.definition.get_mut("inputSchema").map(Value::take).unwrap_or_default();
         if schema.get("type") != Some(&json!("object")) {
@@ -360,7 +367,10 @@ impl fmt::Debug for Tool {
 /// The schema of a Rust type. Arguments are always an object, whatever the type (`()` for instance) derives.
 #[cfg(feature = "schema")]
 fn schema_of<T: schemars::JsonSchema>(is_arguments: bool) -> Value {
-    let mut schema = schemars::generate::SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+    let mut schema = schemars::generate::SchemaSettings::draft2020_12()
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
     if let (true, Value::Object(members)) = (is_arguments, &mut schema) {
         members.insert("type".to_owned(), json!("object"));
         members.entry("properties").or_insert_with(|| json!({}));
@@ -392,7 +402,10 @@ pub(super) fn read_call(context: &Context) -> Result<Arguments, Rejection> {
 
 /// Nobody has registered a tool of that name, or it is disabled.
 pub(super) fn unknown(name: &str) -> Rejection {
-    Rejection::invalid_params(format!("there is no tool `{}`; `tools/list` tells which there are", shorten(name)))
+    Rejection::invalid_params(format!(
+        "there is no tool `{}`; `tools/list` tells which there are",
+        shorten(name)
+    ))
 }
 
 impl ToolEntry {
@@ -431,7 +444,9 @@ impl ToolEntry {
     #[cfg(feature = "schema")]
     fn check_output(&self, complete: &Complete) -> Result<(), String> {
         let (Some(validator), false) = (&self.output, complete.is_error) else { return Ok(()) };
-        let Some(structured) = &complete.structured else { return Err("there is no structured content".to_owned()) };
+        let Some(structured) = &complete.structured else {
+            return Err("there is no structured content".to_owned());
+        };
         let value = serde_json::from_str(structured).map_err(|error| error.to_string())?;
         validator.check(&value)
     }
@@ -452,7 +467,11 @@ impl ToolEntry {
             Repr::Complete(complete) => match self.check_output(&complete) {
                 Ok(()) => self.write(complete),
                 Err(reason) => {
-                    tracing::error!(tool = self.name, reason, "a tool's result does not match its output schema");
+                    tracing::error!(
+                        tool = self.name,
+                        reason,
+                        "a tool's result does not match its output schema"
+                    );
                     let text = format!("the result of tool `{}` does not match its output schema", self.name);
                     self.outcome(Ok(ToolResult::failure(text)))
                 }

@@ -33,7 +33,8 @@ pub use self::object::{NotAnObject, RawObject};
 pub use self::raw::{Kind, Raw};
 pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
 
-use self::object::{Opened, Text, write_string};
+pub(crate) use self::object::write_string;
+use self::object::{Opened, Text};
 use self::scan::{Scanner, SyntaxError};
 use crate::protocol::method;
 

@@ -1,8 +1,8 @@
 //! The words of MCP: revisions, methods, header names, error codes and the rules for mirrored values.
 
 pub mod code;
-pub mod header;
 mod content;
+pub mod header;
 mod log_level;
 pub mod meta;
 pub mod method;
