@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 
 use super::Change;
 
-type Observer = Arc<dyn Fn(&Change) + Send + Sync>;
+pub(super) type Observer = Arc<dyn Fn(&Change) + Send + Sync>;
 
 #[derive(Default)]
 pub(super) struct Bus {
@@ -131,10 +131,10 @@ impl Bus {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    pub(super) fn observe(&self, observer: Observer) {
+    pub(super) fn observe(&self, observer: &Observer) {
         self.observers.rcu(|observers| {
             let mut observers = Vec::clone(observers);
-            observers.push(Arc::clone(&observer));
+            observers.push(Arc::clone(observer));
             observers
         });
     }
@@ -292,9 +292,9 @@ impl Seat {
                 return Poll::Pending;
             }
             if let Some(fresh) = fresh.take() {
-                let stale = listener.waker.replace(fresh);
+                let old = listener.waker.replace(fresh);
                 drop(state);
-                drop(stale);
+                drop(old);
                 return Poll::Pending;
             }
             // Cloned outside the lock, hence the second look: something may have come meanwhile.
