@@ -21,6 +21,7 @@
 
 mod bus;
 mod filter;
+mod listener;
 mod publisher;
 mod stream;
 

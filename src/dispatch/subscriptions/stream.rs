@@ -9,8 +9,9 @@ use futures_core::Stream;
 use tokio::time::Sleep;
 
 use super::Change;
-use super::bus::{End, Next, Seat};
+use super::bus::{Next, Seat};
 use super::filter::Filter;
+use super::listener::End;
 use crate::message::{Answer, Event, Message, RawObject, RequestId};
 use crate::protocol::{meta, method};
 use crate::rejection::shorten;
