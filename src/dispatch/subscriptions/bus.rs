@@ -3,7 +3,7 @@
 //! One lock guards everything. It is held for moments only: never while a waker or an observer runs, is cloned
 //! or is dropped, for those are code that is not ours and may come back here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,9 @@ use std::task::{Context, Poll, Waker};
 use arc_swap::ArcSwap;
 
 use super::Change;
+use super::listener::{End, Listener, Want};
 
-type Observer = Arc<dyn Fn(&Change) + Send + Sync>;
+pub(super) type Observer = Arc<dyn Fn(&Change) + Send + Sync>;
 
 #[derive(Default)]
 pub(super) struct Bus {
@@ -38,31 +39,6 @@ struct Subscriber {
     listener: usize,
     /// The place in the listener's `wants`.
     want: u16,
-}
-
-struct Listener {
-    wants: Box<[Want]>,
-    /// Places in `wants`, each at most once, in the order in which they were published.
-    pending: VecDeque<u16>,
-    pending_uris: usize,
-    max_pending: usize,
-    end: Option<End>,
-    waker: Option<Waker>,
-}
-
-struct Want {
-    change: Change,
-    /// The place in the topic's list of subscribers, so that leaving does not search it.
-    place: usize,
-}
-
-/// How a listener's stream ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// With an answer, once it has heard what was pending.
-    Graceful,
-    /// Without: it has missed something.
-    Lost,
 }
 
 /// What a listener hears next.
@@ -107,14 +83,7 @@ impl Bus {
             .map(|(want, change)| state.subscribe(change, Subscriber { listener: key, want }))
             .collect();
         state.live += 1;
-        state.listeners[key] = Some(Listener {
-            wants,
-            pending: VecDeque::new(),
-            pending_uris: 0,
-            max_pending,
-            end: None,
-            waker: None,
-        });
+        state.listeners[key] = Some(Listener::new(wants, max_pending));
         drop(state);
         Ok(Seat { bus: Arc::clone(self), key })
     }
@@ -131,10 +100,10 @@ impl Bus {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    pub(super) fn observe(&self, observer: Observer) {
+    pub(super) fn observe(&self, observer: &Observer) {
         self.observers.rcu(|observers| {
             let mut observers = Vec::clone(observers);
-            observers.push(Arc::clone(&observer));
+            observers.push(Arc::clone(observer));
             observers
         });
     }
@@ -210,7 +179,7 @@ impl State {
         let wants = mem::take(&mut listener.wants);
         if end == End::Lost {
             // It reads everything anew: there is no use in what it has not heard yet.
-            listener.pending = VecDeque::new();
+            listener.forget();
         }
         self.live -= 1;
         for want in &wants {
@@ -237,36 +206,6 @@ impl State {
     }
 }
 
-impl Listener {
-    /// False if there is no room for one more.
-    fn push(&mut self, want: u16) -> bool {
-        if self.pending.contains(&want) {
-            // It is yet to be heard of, and then it will be true of this change too.
-            return true;
-        }
-        if self.wants_uri(want) {
-            if self.pending_uris == self.max_pending {
-                return false;
-            }
-            self.pending_uris += 1;
-        }
-        self.pending.push_back(want);
-        true
-    }
-
-    fn pop(&mut self) -> Option<Change> {
-        let want = self.pending.pop_front()?;
-        if self.wants_uri(want) {
-            self.pending_uris -= 1;
-        }
-        Some(self.wants[usize::from(want)].change.clone())
-    }
-
-    fn wants_uri(&self, want: u16) -> bool {
-        matches!(self.wants[usize::from(want)].change, Change::ResourceUpdated(_))
-    }
-}
-
 /// A listener's place on the bus. Dropping it leaves.
 pub(super) struct Seat {
     bus: Arc<Bus>,
@@ -276,31 +215,33 @@ pub(super) struct Seat {
 impl Seat {
     /// What comes next; remembers whom to wake if nothing has come yet.
     pub(super) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Next> {
-        let mut fresh = None;
-        loop {
-            let mut state = self.bus.lock();
-            let Some(listener) = &mut state.listeners[self.key] else {
-                return Poll::Ready(Next::End(End::Lost));
-            };
-            if let Some(change) = listener.pop() {
-                return Poll::Ready(Next::Change(change));
-            }
-            if let Some(end) = listener.end {
-                return Poll::Ready(Next::End(end));
-            }
-            if listener.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                return Poll::Pending;
-            }
-            if let Some(fresh) = fresh.take() {
-                let stale = listener.waker.replace(fresh);
-                drop(state);
-                drop(stale);
-                return Poll::Pending;
-            }
+        let waker = cx.waker();
+        self.look(waker, None)
             // Cloned outside the lock, hence the second look: something may have come meanwhile.
-            drop(state);
-            fresh = Some(cx.waker().clone());
+            .or_else(|| self.look(waker, Some(waker.clone())))
+            .unwrap_or(Poll::Pending)
+    }
+
+    /// Looks once. `None` says that nothing has come, and that `waker` is not the one that is known: it is if a
+    /// clone of it comes along.
+    fn look(&self, waker: &Waker, clone: Option<Waker>) -> Option<Poll<Next>> {
+        let mut state = self.bus.lock();
+        let Some(listener) = &mut state.listeners[self.key] else {
+            return Some(Poll::Ready(Next::End(End::Lost)));
+        };
+        if let Some(change) = listener.pop() {
+            return Some(Poll::Ready(Next::Change(change)));
         }
+        if let Some(end) = listener.end {
+            return Some(Poll::Ready(Next::End(end)));
+        }
+        if listener.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return Some(Poll::Pending);
+        }
+        let old = listener.waker.replace(clone?);
+        drop(state);
+        drop(old);
+        Some(Poll::Pending)
     }
 
     /// Takes part no longer, but hears what is pending.
@@ -318,5 +259,42 @@ impl Drop for Seat {
         state.free.push(self.key);
         drop(state);
         drop((waker, listener));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_while_the_waker_is_cloned_is_seen() {
+        for close in [false, true] {
+            let bus = Arc::new(Bus::default());
+            let seat = bus.join(vec![Change::ToolsListChanged], 1, 1).ok().unwrap();
+            let waker = Waker::noop();
+            assert!(seat.look(waker, None).is_none());
+            if close {
+                bus.close();
+            } else {
+                bus.publish(&Change::ToolsListChanged);
+            }
+            let seen = seat.look(waker, Some(waker.clone()));
+            assert!(matches!(
+                (close, seen),
+                (false, Some(Poll::Ready(Next::Change(Change::ToolsListChanged))))
+                    | (true, Some(Poll::Ready(Next::End(End::Graceful))))
+            ));
+        }
+    }
+
+    #[test]
+    fn a_place_that_was_taken_meanwhile_is_not_given_twice() {
+        let bus = Arc::new(Bus::default());
+        assert_eq!(bus.admits(1), Ok(()));
+        let seat = bus.join(vec![Change::ToolsListChanged], 1, 1).ok().unwrap();
+        assert_eq!(bus.join(vec![Change::ToolsListChanged], 1, 1).err(), Some(Refused::Full));
+        drop(seat);
+        bus.close();
+        assert_eq!(bus.join(vec![Change::ToolsListChanged], 1, 1).err(), Some(Refused::Closed));
     }
 }

@@ -21,115 +21,24 @@
 
 mod bus;
 mod filter;
+mod listener;
+mod publisher;
+mod stream;
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytestring::ByteString;
-use futures_core::Stream;
 use http::{Response, StatusCode};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
-use self::bus::{Bus, End, Next, Refused, Seat};
+pub use self::publisher::{Change, Publisher};
+
+use self::bus::{Observer, Refused};
 use self::filter::Filter;
-use crate::message::{Answer, Event, Message, RawObject, Reply, ReplyStream, RequestId};
-use crate::protocol::{meta, method};
-use crate::rejection::{Rejection, shorten};
-
-/// Something that clients can be told has changed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Change {
-    /// `tools/list` gives another result now.
-    ToolsListChanged,
-    /// `prompts/list` gives another result now.
-    PromptsListChanged,
-    /// `resources/list` or `resources/templates/list` gives another result now.
-    ResourcesListChanged,
-    /// `resources/read` gives another result for this URI now.
-    ResourceUpdated(Arc<str>),
-}
-
-impl Change {
-    /// The method of the notification that tells it.
-    ///
-    /// ```
-    /// use mcp_layers::dispatch::subscriptions::Change;
-    ///
-    /// assert_eq!(Change::ToolsListChanged.method(), "notifications/tools/list_changed");
-    /// ```
-    #[must_use]
-    pub const fn method(&self) -> &'static str {
-        match self {
-            Self::ToolsListChanged => method::NOTIFICATIONS_TOOLS_LIST_CHANGED,
-            Self::PromptsListChanged => method::NOTIFICATIONS_PROMPTS_LIST_CHANGED,
-            Self::ResourcesListChanged => method::NOTIFICATIONS_RESOURCES_LIST_CHANGED,
-            Self::ResourceUpdated(_) => method::NOTIFICATIONS_RESOURCES_UPDATED,
-        }
-    }
-}
-
-/// Publishes changes to the clients that listen for them.
-///
-/// It is cheap to clone, and clones publish to the same listeners. All methods can be called from any thread and
-/// from async code: they do not wait for anybody, and cost next to nothing if nobody listens.
-///
-/// ```
-/// use mcp_layers::dispatch::subscriptions::Publisher;
-///
-/// let publisher = Publisher::new();
-/// let in_thread = publisher.clone();
-/// std::thread::spawn(move || in_thread.resource_updated("file:///project/config.json")).join().unwrap();
-/// publisher.tools_list_changed();
-/// ```
-#[derive(Clone, Default)]
-pub struct Publisher {
-    bus: Arc<Bus>,
-}
-
-impl Publisher {
-    /// A publisher that nobody listens to yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Publishes any change.
-    pub fn publish(&self, change: &Change) {
-        self.bus.publish(change);
-    }
-
-    /// Publishes that `tools/list` gives another result now.
-    pub fn tools_list_changed(&self) {
-        self.publish(&Change::ToolsListChanged);
-    }
-
-    /// Publishes that `prompts/list` gives another result now.
-    pub fn prompts_list_changed(&self) {
-        self.publish(&Change::PromptsListChanged);
-    }
-
-    /// Publishes that `resources/list` or `resources/templates/list` gives another result now.
-    pub fn resources_list_changed(&self) {
-        self.publish(&Change::ResourcesListChanged);
-    }
-
-    /// Publishes that `resources/read` gives another result for `uri` now.
-    ///
-    /// It reaches those who asked for exactly this URI: no other spelling of it, and no prefix.
-    pub fn resource_updated(&self, uri: &str) {
-        self.publish(&Change::ResourceUpdated(uri.into()));
-    }
-}
-
-impl fmt::Debug for Publisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publisher").finish_non_exhaustive()
-    }
-}
+use self::stream::{Head, Listening};
+use crate::message::{Message, Reply, ReplyStream};
+use crate::rejection::Rejection;
 
 /// Which kinds of change this server tells: its capabilities.
 #[derive(Clone, Copy, Debug, Default)]
@@ -194,10 +103,12 @@ impl Subscriptions {
     ///
     /// It may publish other changes. If it panics, that is logged, and the change goes on.
     pub(crate) fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
-        self.publisher.bus.observe(Arc::new(observer));
+        let observer: Observer = Arc::new(observer);
+        self.publisher.bus.observe(&observer);
     }
 
-    /// Ends all streams gracefully, each after what is pending on it, and refuses new ones.
+    /// Ends all streams gracefully, each after what is pending on it, and refuses new ones: those of everybody who
+    /// streams what the same publisher publishes.
     pub(crate) fn close(&self) {
         self.publisher.bus.close();
     }
@@ -252,10 +163,7 @@ impl Subscriptions {
         let seat = (!filter.is_empty()).then(join).transpose().map_err(|refused| self.refusal(refused))?;
 
         let head = Head::new(id);
-        let mut params = head.params();
-        let honoured = serde_json::to_string(&filter).expect("flags and strings are JSON");
-        params.push_text("notifications", honoured.into());
-        let acknowledgement = notification(method::NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED, params);
+        let acknowledgement = head.acknowledgement(&filter);
 
         let lifetime = self.max_lifetime.into_iter().chain(lifetime).min();
         let deadline = lifetime
@@ -263,8 +171,7 @@ impl Subscriptions {
             // A time too far off to be told is none.
             .and_then(|lifetime| Instant::now().checked_add(lifetime))
             .map(|deadline| Box::pin(sleep_until(deadline)));
-        let stage = Stage::Opening(acknowledgement);
-        Ok(Listening { stage, head, server_info, seat, deadline })
+        Ok(Listening::new(acknowledgement, head, server_info, seat, deadline))
     }
 
     fn refusal(&self, refused: Refused) -> Rejection {
@@ -278,120 +185,6 @@ impl Subscriptions {
                 Rejection::subscription_limit(max_streams)
             }
         }
-    }
-}
-
-/// What all messages of one stream say: to which request they belong.
-struct Head {
-    /// The `_meta` of notifications.
-    meta: ByteString,
-    /// Shares the text of `meta`.
-    id: RequestId,
-}
-
-impl Head {
-    /// Copies `id`, so that the stream does not keep alive the body of the request.
-    fn new(id: &RequestId) -> Self {
-        let meta = ByteString::from(format!("{{\"{}\":{id}}}", meta::SUBSCRIPTION_ID));
-        let start = meta.len() - 1 - id.text().len();
-        let id = RequestId::from_shared(meta.slice_ref(&meta[start..meta.len() - 1]))
-            .expect("it is the text of an id");
-        Self { meta, id }
-    }
-
-    fn params(&self) -> RawObject {
-        let mut params = RawObject::new();
-        params.push_text("_meta", self.meta.clone());
-        params
-    }
-
-    fn change(&self, change: &Change) -> Message {
-        let mut params = self.params();
-        if let Change::ResourceUpdated(uri) = change {
-            params.push_text("uri", serde_json::Value::from(&**uri).to_string().into());
-        }
-        notification(change.method(), params)
-    }
-
-    fn answer(&self, server_info: Option<&str>) -> Answer {
-        let meta = match server_info {
-            None => self.meta.clone(),
-            Some(info) => {
-                let mut meta = self.meta[..self.meta.len() - 1].to_owned();
-                meta.extend([",\"", meta::SERVER_INFO, "\":", info, "}"]);
-                meta.into()
-            }
-        };
-        let mut result = RawObject::new();
-        result.push_static("resultType", "\"complete\"");
-        result.push_text("_meta", meta);
-        Answer::result(Some(self.id.clone()), result)
-    }
-}
-
-fn notification(method: &str, params: RawObject) -> Message {
-    Message::notification(method, params).expect("`_meta` is an object")
-}
-
-/// One stream.
-struct Listening {
-    stage: Stage,
-    head: Head,
-    server_info: Option<ByteString>,
-    /// `None` if nothing of the request can be honoured, and at the end.
-    seat: Option<Seat>,
-    deadline: Option<Pin<Box<Sleep>>>,
-}
-
-enum Stage {
-    /// The acknowledgement has not gone out yet.
-    Opening(Message),
-    Open,
-    Ended,
-}
-
-impl Stream for Listening {
-    type Item = Event;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        let this = self.get_mut();
-        match std::mem::replace(&mut this.stage, Stage::Open) {
-            Stage::Opening(acknowledgement) => {
-                return Poll::Ready(Some(Event::Notification(acknowledgement)));
-            }
-            Stage::Open => {}
-            Stage::Ended => {
-                this.stage = Stage::Ended;
-                return Poll::Ready(None);
-            }
-        }
-        if this.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
-            this.deadline = None;
-            if let Some(seat) = &this.seat {
-                seat.finish();
-            }
-        }
-        let next = match &this.seat {
-            Some(seat) => ready!(seat.poll_next(cx)),
-            None => Next::End(End::Graceful),
-        };
-        let end = match next {
-            Next::Change(change) => {
-                return Poll::Ready(Some(Event::Notification(this.head.change(&change))));
-            }
-            Next::End(end) => end,
-        };
-        this.stage = Stage::Ended;
-        this.seat = None;
-        this.deadline = None;
-        Poll::Ready(match end {
-            End::Graceful => Some(Event::Answer(this.head.answer(this.server_info.as_deref()))),
-            End::Lost => {
-                let id = shorten(this.head.id.text());
-                tracing::debug!(id, "a subscription fell behind by more than `max_pending` updates");
-                None
-            }
-        })
     }
 }
 

@@ -1,12 +1,17 @@
+//! All of it together, as a client and an application see it.
+
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use bytes::Bytes;
+use futures_core::Stream;
 
 use super::*;
+use crate::message::{Answer, Event, RawObject, RequestId};
 
 const ALL: Supported = Supported { tools: true, prompts: true, resources: true, subscribe: true };
 
@@ -584,7 +589,7 @@ fn streams_that_come_and_go_hear_what_they_asked_for_and_nothing_else() {
     for _ in 0..5000 {
         match random(5) {
             0 | 1 if streams.len() < 40 => {
-                let mut wanted: Vec<_> = (0..1 + random(6)).map(|_| random(12)).collect();
+                let mut wanted: Vec<_> = (0..=random(6)).map(|_| random(12)).collect();
                 wanted.sort_unstable();
                 wanted.dedup();
                 let uris: Vec<_> = wanted.iter().map(ToString::to_string).collect();
