@@ -258,19 +258,23 @@ impl Builder {
 
         let tools = Registry::new("tool");
         for tool in self.tools {
-            tools.insert(&tool.name().to_owned(), Arc::new(tool.build()?))?;
+            let name = tool.name().to_owned();
+            tools.insert(&name, Arc::new(tool.build()?))?;
         }
         let prompts = Registry::new("prompt");
         for prompt in self.prompts {
-            prompts.insert(&prompt.name().to_owned(), Arc::new(prompt.build()?))?;
+            let name = prompt.name().to_owned();
+            prompts.insert(&name, Arc::new(prompt.build()?))?;
         }
         let resources = Registry::new("resource");
         for resource in self.resources {
-            resources.insert(&resource.uri().to_owned(), Arc::new(resource.build()?))?;
+            let uri = resource.uri().to_owned();
+            resources.insert(&uri, Arc::new(resource.build()?))?;
         }
         let templates = Registry::new("resource template");
         for template in self.templates {
-            templates.insert(&template.uri_template().to_owned(), Arc::new(template.build()?))?;
+            let uri = template.uri_template().to_owned();
+            templates.insert(&uri, Arc::new(template.build()?))?;
         }
 
         let mut discovery = RawObject::new();

@@ -12,7 +12,7 @@ use super::error::HandlerError;
 use super::prompts::PromptEntry;
 use super::registry::Registry;
 use super::resources::{ResourceEntry, TemplateEntry};
-use crate::message::{Message, RawObject};
+use crate::message::{Message, Raw, RawObject};
 use crate::rejection::{Rejection, shorten};
 
 /// The most values that one answer may hold.
@@ -136,7 +136,7 @@ fn object(outer: Option<&RawObject>, name: &str) -> Result<RawObject, Rejection>
 fn string(object: &RawObject, place: &str, name: &str) -> Result<String, Rejection> {
     object
         .get(name)
-        .and_then(|value| value.to_str())
+        .and_then(Raw::to_str)
         .map(std::borrow::Cow::into_owned)
         .ok_or_else(|| Rejection::invalid_params(format!("`params.{place}` must be a string")))
 }

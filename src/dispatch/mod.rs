@@ -114,9 +114,9 @@ struct Inner {
     hints: MethodHints,
 }
 
+#[allow(clippy::must_use_candidate, reason = "what is changed is changed, whoever looks at the answer")]
 impl Dispatch {
     /// Starts to build a server, which tells clients its `name` and `version`.
-    #[must_use]
     pub fn builder(name: impl Into<String>, version: impl Into<String>) -> Builder {
         Builder::new(name.into(), version.into())
     }
@@ -147,7 +147,7 @@ impl Dispatch {
     /// without tools and without [`with_tools`](Builder::with_tools).
     pub fn add_tool(&self, tool: Tool) -> Result<(), BuildError> {
         let name = tool.name().to_owned();
-        self.add(self.0.capabilities.tools, &self.0.tools, &name, || tool.build())?;
+        Self::add(self.0.capabilities.tools, &self.0.tools, &name, || tool.build())?;
         self.0.subscriptions.publisher().tools_list_changed();
         Ok(())
     }
@@ -163,7 +163,6 @@ impl Dispatch {
 
     /// Shows or hides a tool, which keeps its place; says whether there is one, and tells listening clients of a
     /// change. To clients a hidden tool does not exist.
-    #[must_use = "it says whether there is such a tool"]
     pub fn set_tool_enabled(&self, name: &str, enabled: bool) -> bool {
         let changed = self.0.tools.set_enabled(name, enabled);
         if changed == Some(true) {
@@ -178,7 +177,7 @@ impl Dispatch {
     /// As for [`add_tool`](Self::add_tool).
     pub fn add_prompt(&self, prompt: Prompt) -> Result<(), BuildError> {
         let name = prompt.name().to_owned();
-        self.add(self.0.capabilities.prompts, &self.0.prompts, &name, || prompt.build())?;
+        Self::add(self.0.capabilities.prompts, &self.0.prompts, &name, || prompt.build())?;
         self.0.subscriptions.publisher().prompts_list_changed();
         Ok(())
     }
@@ -198,7 +197,7 @@ impl Dispatch {
     /// As for [`add_tool`](Self::add_tool).
     pub fn add_resource(&self, resource: Resource) -> Result<(), BuildError> {
         let uri = resource.uri().to_owned();
-        self.add(self.0.capabilities.resources, &self.0.resources, &uri, || resource.build())?;
+        Self::add(self.0.capabilities.resources, &self.0.resources, &uri, || resource.build())?;
         self.0.subscriptions.publisher().resources_list_changed();
         Ok(())
     }
@@ -213,7 +212,6 @@ impl Dispatch {
     }
 
     fn add<T>(
-        &self,
         offered: bool,
         registry: &Registry<T>,
         name: &str,

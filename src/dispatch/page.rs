@@ -38,7 +38,7 @@ pub(super) fn page<'a, T: 'a>(
     };
     let size = size.map_or(usize::MAX, NonZeroUsize::get);
     let mut list = String::from("[");
-    let mut last: Option<&str> = None;
+    let mut ends_with: Option<&str> = None;
     let mut more = false;
     let rest = items.get_range(start..).into_iter().flat_map(|slice| slice.iter());
     let enabled = rest.filter_map(|(name, item)| item.enabled().map(|value| (name, value)));
@@ -51,15 +51,15 @@ pub(super) fn page<'a, T: 'a>(
             list.push(',');
         }
         list.push_str(definition(value));
-        last = Some(name);
+        ends_with = Some(name);
     }
     list.push(']');
 
     let mut result = RawObject::new();
     result.push_text(member, list.into());
-    if let (true, Some(last)) = (more, last) {
+    if let (true, Some(name)) = (more, ends_with) {
         let mut cursor = String::new();
-        write_string(&URL_SAFE_NO_PAD.encode(format!("{}\n{last}", registry.kind())), &mut cursor);
+        write_string(&URL_SAFE_NO_PAD.encode(format!("{}\n{name}", registry.kind())), &mut cursor);
         result.push_text("nextCursor", cursor.into());
     }
     Ok(result)

@@ -336,9 +336,7 @@ async fn failures_show_what_is_meant_to_be_seen() {
         .tool(failing("rejected", || Rejection::missing_capability(&json!({"roots": {}})).into()))
         .tool(failing("error", || crate::message::ErrorObject::new(-32042, "x").into()))
         .tool(Tool::raw("panic", json!({"type": "object"}), |_, _| async {
-            if true {
-                panic!("password");
-            }
+            assert!(serde_json::from_str::<Value>("").is_ok(), "password");
             Ok("")
         }))
         .build()
