@@ -5,5 +5,6 @@ pub mod catalog;
 pub mod dispatch;
 pub mod message;
 pub mod policy;
+pub mod principal;
 pub mod protocol;
 pub mod rejection;
