@@ -1,0 +1,13 @@
+//! The layers: each says yes or no to a request, and is useful alone.
+//!
+//! *Header guards* judge the head of any HTTP request and sit above
+//! [`EndpointLayer`](crate::endpoint::EndpointLayer); *policies* judge a parsed message and sit below it. Stacking a
+//! policy where there is no message does not compile.
+
+pub mod guard;
+pub mod origin;
+#[cfg(test)]
+mod testing;
+
+pub use self::guard::GuardLayer;
+pub use self::origin::OriginLayer;
