@@ -5,6 +5,7 @@ pub mod header;
 mod log_level;
 pub mod meta;
 pub mod method;
+pub mod mirror;
 mod revision;
 
 pub use log_level::LogLevel;
