@@ -5,9 +5,12 @@
 //! policy where there is no message does not compile.
 
 pub mod guard;
+mod mirrored;
 pub mod origin;
 #[cfg(test)]
 mod testing;
+pub mod version;
 
 pub use self::guard::GuardLayer;
 pub use self::origin::OriginLayer;
+pub use self::version::VersionLayer;
