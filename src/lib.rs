@@ -1,6 +1,7 @@
 //! Tower layers for servers that speak the Model Context Protocol over Streamable HTTP.
 
 pub mod body;
+pub mod catalog;
 pub mod layers;
 pub mod message;
 pub mod policy;

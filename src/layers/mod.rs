@@ -5,6 +5,7 @@
 //! policy where there is no message does not compile.
 
 pub mod guard;
+pub mod limits;
 mod mirrored;
 pub mod origin;
 #[cfg(test)]
@@ -12,5 +13,6 @@ mod testing;
 pub mod version;
 
 pub use self::guard::GuardLayer;
+pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
 pub use self::version::VersionLayer;

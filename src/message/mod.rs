@@ -19,6 +19,7 @@ mod object;
 mod raw;
 mod reply;
 mod scan;
+mod walk;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,6 +33,14 @@ pub use self::meta::Meta;
 pub use self::object::{NotAnObject, RawObject};
 pub use self::raw::{Kind, Raw};
 pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
+
+pub(crate) use self::walk::{Token, Walk};
+
+/// Text that need not be a valid value, to see how far it is looked at.
+#[cfg(test)]
+pub(crate) fn raw_for_tests(text: &str) -> Raw<'_> {
+    Raw(text)
+}
 
 use self::object::{Opened, Text, write_string};
 use self::scan::{Scanner, SyntaxError};
