@@ -66,6 +66,12 @@ impl<G> GuardLayer<G> {
         Self { guard: Arc::new(guard) }
     }
 
+    /// The guard.
+    #[must_use]
+    pub fn guard(&self) -> &G {
+        &self.guard
+    }
+
     /// Changes the guard while the layer is built.
     pub(crate) fn map_guard(self, change: impl FnOnce(&mut G)) -> Self
     where

@@ -5,6 +5,7 @@
 //! policy where there is no message does not compile.
 
 pub mod guard;
+pub mod headers;
 pub mod limits;
 mod mirrored;
 pub mod origin;
@@ -13,6 +14,7 @@ mod testing;
 pub mod version;
 
 pub use self::guard::GuardLayer;
+pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
 pub use self::version::VersionLayer;
