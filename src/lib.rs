@@ -1,7 +1,10 @@
 //! Tower layers for servers that speak the Model Context Protocol over Streamable HTTP.
 
 pub mod body;
+pub mod endpoint;
 pub mod message;
 pub mod policy;
 pub mod protocol;
 pub mod rejection;
+#[doc(hidden)]
+pub mod sse;
