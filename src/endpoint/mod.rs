@@ -206,19 +206,22 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let accepts = match negotiate::check(&parts, body.size_hint().lower(), self.settings.max_body_bytes) {
-            Ok(accepts) => accepts,
-            Err(rejection) => return EndpointFuture::refused(rejection),
-        };
-        // The service that was polled ready is the one to call; its clone is not ready.
+        // The service that was polled ready is the one to call; its clone is not ready. It is taken even if the
+        // request is refused at once, because it may hold a permit that others wait for.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         let inner = match self.failure.take() {
             None => Ok(inner),
             Some(error) => Err(error),
         };
+        let (parts, body) = request.into_parts();
+        let accepts = match negotiate::check(&parts, body.size_hint().lower(), self.settings.max_body_bytes) {
+            Ok(accepts) => accepts,
+            Err(rejection) => return EndpointFuture::refused(rejection),
+        };
         EndpointFuture::reading(inner, parts, body, accepts, self.settings)
     }
 }
 
+#[cfg(test)]
+mod tests;
