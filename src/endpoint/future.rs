@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::{Request, Response, StatusCode, request, response};
+use http::{Method, Request, Response, StatusCode, request, response};
 use pin_project::pin_project;
 use tower::Service;
 
@@ -63,8 +63,13 @@ where
     S: Service<Request<Message>>,
 {
     /// A request whose body is not worth reading.
-    pub(super) fn refused(rejection: Rejection) -> Self {
-        Self { state: State::Done { response: Some(rejection.into_http_response(None)) } }
+    pub(super) fn refused(rejection: Rejection, method: &Method) -> Self {
+        let mut response: Response<Body> = rejection.into_http_response(None);
+        if *method == Method::HEAD {
+            // hyper leaves such a body out over HTTP/1 only; over HTTP/2 clients take it for a protocol error.
+            *response.body_mut() = Body::empty();
+        }
+        Self { state: State::Done { response: Some(response) } }
     }
 
     pub(super) fn reading(

@@ -6,6 +6,7 @@
 //! # Rules
 //! Sections are those of `basic/transports/streamable-http`.
 //! 1. Messages come by POST; every other HTTP method is refused ("Sending Messages", "Backward Compatibility").
+//!    The refusal of HEAD has no body, as no answer to HEAD has one (RFC 9110, section 9.3.2).
 //! 2. A body is one request or one notification, and no longer than allowed ("Sending Messages"). What is read of
 //!    it counts, not what `Content-Length` says. The [module `message`](crate::message#rules) has the rest.
 //! 3. A notification is answered with 202 and no body, or with an error status and an error without `id`. Nobody
@@ -217,7 +218,7 @@ where
         let (parts, body) = request.into_parts();
         let accepts = match negotiate::check(&parts, body.size_hint().lower(), self.settings.max_body_bytes) {
             Ok(accepts) => accepts,
-            Err(rejection) => return EndpointFuture::refused(rejection),
+            Err(rejection) => return EndpointFuture::refused(rejection, &parts.method),
         };
         EndpointFuture::reading(inner, parts, body, accepts, self.settings)
     }
