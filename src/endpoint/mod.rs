@@ -58,7 +58,7 @@
 //! use std::convert::Infallible;
 //!
 //! use http::{Request, Response};
-//! use http_body_util::{BodyExt, Full};
+//! use http_body_util::BodyExt;
 //! use mcp_layers::endpoint::EndpointLayer;
 //! use mcp_layers::message::{Answer, Message, RawObject, Reply};
 //! use tower::{Layer, ServiceExt, service_fn};
@@ -75,14 +75,14 @@
 //! let service = EndpointLayer::new().with_max_body_bytes(64 * 1024).layer(inner);
 //!
 //! let body = r#"{"jsonrpc":"2.0","id":"a","method":"tools/list"}"#;
-//! let request = Request::post("/mcp").header("content-type", "application/json").body(Full::from(body))?;
+//! let request = Request::post("/mcp").header("content-type", "application/json").body(body.to_owned())?;
 //! let response = service.clone().oneshot(request).await?;
 //! assert_eq!(response.status(), 200);
 //! assert_eq!(response.headers()["content-type"], "application/json");
 //! let body = response.into_body().collect().await.unwrap().to_bytes();
 //! assert_eq!(body, r#"{"jsonrpc":"2.0","id":"a","result":{"method":"tools/list"}}"#);
 //!
-//! let response = service.oneshot(Request::get("/mcp").body(Full::from(""))?).await?;
+//! let response = service.oneshot(Request::get("/mcp").body(String::new())?).await?;
 //! assert_eq!(response.status(), 405);
 //! assert_eq!(response.headers()["allow"], "POST");
 //! # Ok(())

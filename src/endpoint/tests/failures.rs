@@ -30,9 +30,11 @@ fn fails(error: impl Fn() -> BoxError + Clone) -> Inner<impl FnMut(Request<Messa
     Inner::new(move |_| std::future::ready(Err(error())))
 }
 
+/// What an inner service that is never done returns.
+type Never = std::future::Pending<Result<Response<Reply>, BoxError>>;
+
 /// A service that never answers.
-fn hangs()
--> Inner<impl FnMut(Request<Message>) -> std::future::Pending<Result<Response<Reply>, BoxError>> + Clone> {
+fn hangs() -> Inner<impl FnMut(Request<Message>) -> Never + Clone> {
     Inner::new(|_| std::future::pending())
 }
 

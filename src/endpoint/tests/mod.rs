@@ -195,7 +195,7 @@ impl http_body::Body for Frames {
 
 /// A stream of events that are there, followed by nothing: either its end, or silence.
 struct Events {
-    events: VecDeque<Event>,
+    there: VecDeque<Event>,
     ends: bool,
     /// Whoever holds the other end sees when this is dropped.
     _guard: Option<Arc<()>>,
@@ -203,11 +203,11 @@ struct Events {
 
 impl Events {
     fn new(events: impl IntoIterator<Item = Event>) -> Self {
-        Self { events: events.into_iter().collect(), ends: true, _guard: None }
+        Self { there: events.into_iter().collect(), ends: true, _guard: None }
     }
 
     fn silent(guard: Arc<()>) -> Self {
-        Self { events: VecDeque::new(), ends: false, _guard: Some(guard) }
+        Self { there: VecDeque::new(), ends: false, _guard: Some(guard) }
     }
 
     fn into_reply(self) -> Response<Reply> {
@@ -219,7 +219,7 @@ impl Stream for Events {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Event>> {
-        match self.events.pop_front() {
+        match self.there.pop_front() {
             None if !self.ends => Poll::Pending,
             event => Poll::Ready(event),
         }

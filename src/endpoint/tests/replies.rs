@@ -162,7 +162,7 @@ async fn a_notification_is_accepted_without_a_body() {
         }),
     ];
     for kind in kinds {
-        let kind = Arc::new(kind);
+        let kind = std::rc::Rc::new(kind);
         let inner = replies(move || kind());
         let response = EndpointLayer::new().layer(inner.clone()).oneshot(post(NOTE)).await.unwrap();
         assert_eq!(response.status(), 202);
