@@ -9,7 +9,7 @@ use http::{Request, Response};
 use pin_project::pin_project;
 use tower::{Layer, Service};
 
-use crate::message::{Message, Reply, RequestId};
+use crate::message::{Message, Reply};
 use crate::rejection::Rejection;
 
 /// A decision about requests, and if need be about their replies.
@@ -143,8 +143,10 @@ where
                 },
             },
             Err(rejection) => {
-                let id = request.body().id().map(RequestId::clone);
-                PolicyFuture { state: State::Refused { response: Some(rejection.into_response(id)) } }
+                let id = request.body().id().cloned();
+                PolicyFuture {
+                    state: State::Refused { response: Some(Box::new(rejection.into_response(id))) },
+                }
             }
         }
     }
@@ -164,9 +166,8 @@ enum State<P: Policy, F> {
         future: F,
         reply_half: Option<(Arc<P>, P::Memo)>,
     },
-    Refused {
-        response: Option<Response<Reply>>,
-    },
+    /// Boxed: refusals are rare, and a future is moved about.
+    Refused { response: Option<Box<Response<Reply>>> },
 }
 
 impl<P: Policy, F> fmt::Debug for PolicyFuture<P, F> {
@@ -193,7 +194,7 @@ where
                 Poll::Ready(Ok(response))
             }
             StateProject::Refused { response } => {
-                Poll::Ready(Ok(response.take().expect("polled after completion")))
+                Poll::Ready(Ok(*response.take().expect("polled after completion")))
             }
         }
     }

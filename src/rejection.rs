@@ -11,6 +11,7 @@
 //! | [`method_not_found`](Rejection::method_not_found) | 404 | -32601 | |
 //! | [`missing_capability`](Rejection::missing_capability) | 400 | -32021 | `requiredCapabilities` |
 //! | [`internal`](Rejection::internal) | 500 | -32603 | |
+//! | [`subscription_limit`](Rejection::subscription_limit) | 200 | -32603 | |
 //! | [`tool_error`](Rejection::tool_error) | 200 | -32602, not sent | |
 //! | [`http`](Rejection::http) | any | the status | |
 //!
@@ -152,6 +153,20 @@ impl Rejection {
     #[must_use]
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL_ERROR, message)
+    }
+
+    /// No more streams of change notifications are opened while `limit` of them are live.
+    ///
+    /// The request was fine and so is the server: the error travels in the answer, not in the status.
+    #[must_use]
+    pub fn subscription_limit(limit: usize) -> Self {
+        Self::new(
+            StatusCode::OK,
+            code::INTERNAL_ERROR,
+            format!(
+                "subscription limit reached: this server keeps at most {limit} streams open; try again later"
+            ),
+        )
     }
 
     /// The arguments of a tool call are wrong in a way that the model which made the call can mend: it reads `message`

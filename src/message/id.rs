@@ -41,11 +41,6 @@ impl RequestId {
         &self.0
     }
 
-    /// The id as shared JSON text.
-    pub(crate) fn shared(&self) -> ByteString {
-        self.0.clone()
-    }
-
     /// A copy that does not keep the body alive which the id arrived in.
     #[must_use]
     pub fn detached(&self) -> Self {

@@ -42,6 +42,11 @@ pub enum Kind {
 }
 
 impl<'a> Raw<'a> {
+    /// `text` must be one valid JSON value.
+    pub(crate) const fn valid(text: &'a str) -> Self {
+        Self(text)
+    }
+
     /// The JSON text, without surrounding white space.
     #[must_use]
     pub const fn text(self) -> &'a str {

@@ -135,6 +135,11 @@ impl Answer {
         self.id.as_ref()
     }
 
+    /// Makes this the answer to the request `id`.
+    pub(crate) fn set_id(&mut self, id: Option<RequestId>) {
+        self.id = id;
+    }
+
     /// The result, or the error.
     ///
     /// # Errors
@@ -208,6 +213,11 @@ pub enum Event {
     Answer(Answer),
 }
 
+/// Changes the answer when it comes.
+type Edit = Box<dyn FnOnce(&mut Answer) + Send>;
+/// Sees each notification that passes.
+type Watch = Box<dyn FnMut(&mut Message) + Send>;
+
 /// Notifications, then one answer.
 ///
 /// A stream that ends without an answer has broken off, and the caller sees it as that. Dropping the stream
@@ -215,8 +225,8 @@ pub enum Event {
 pub struct ReplyStream {
     /// `None` once the answer has passed.
     events: Option<Pin<Box<dyn Stream<Item = Event> + Send>>>,
-    edits: Vec<Box<dyn FnOnce(&mut Answer) + Send>>,
-    watches: Vec<Box<dyn FnMut(&mut Message) + Send>>,
+    edits: Vec<Edit>,
+    watches: Vec<Watch>,
 }
 
 impl ReplyStream {

@@ -21,6 +21,17 @@ pub const COMPLETION_COMPLETE: &str = "completion/complete";
 /// Opens a stream of change notifications.
 pub const SUBSCRIPTIONS_LISTEN: &str = "subscriptions/listen";
 
+/// Tells on a stream of change notifications what it will carry.
+pub const NOTIFICATIONS_SUBSCRIPTIONS_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+/// Tells that the list of tools is another one now.
+pub const NOTIFICATIONS_TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
+/// Tells that the list of prompts is another one now.
+pub const NOTIFICATIONS_PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
+/// Tells that the list of resources is another one now.
+pub const NOTIFICATIONS_RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
+/// Tells that a resource reads differently now.
+pub const NOTIFICATIONS_RESOURCES_UPDATED: &str = "notifications/resources/updated";
+
 /// The member of `params` that names what a request is about, which `Mcp-Name` mirrors.
 ///
 /// `None` for methods that have no such member.

@@ -1,6 +1,7 @@
 //! The words of MCP: revisions, methods, header names, error codes and the rules for mirrored values.
 
 pub mod code;
+mod content;
 pub mod header;
 mod log_level;
 pub mod meta;
@@ -8,5 +9,8 @@ pub mod method;
 pub mod mirror;
 mod revision;
 
+pub use content::{
+    Annotations, CacheScope, Content, Icon, PromptMessage, ResourceContents, ResourceLink, Role, Text,
+};
 pub use log_level::LogLevel;
 pub use revision::{Era, Revision};

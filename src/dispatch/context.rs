@@ -1,0 +1,265 @@
+//! What a handler sees of its request, and what it can send while it works.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use http::request::Parts;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::message::{Kind, Message, Raw, RawObject};
+use crate::protocol::LogLevel;
+
+/// How many notifications may wait for the socket before a handler that sends more has to wait too.
+const OUTBOX: usize = 16;
+
+/// What a handler sees of its request, and what it can send while it works.
+///
+/// It is cheap to clone and may be moved into tasks; what such a task sends after the answer is dropped.
+///
+/// A request that has sent nothing is answered as plain JSON; the first notification turns the response into a
+/// stream of Server-Sent Events.
+///
+/// ```
+/// use mcp_layers::dispatch::{Context, Dispatch, Tool};
+/// use serde_json::json;
+///
+/// let tool = Tool::raw("count", json!({"type": "object"}), |_arguments, context: Context| async move {
+///     for step in 1..=3_i32 {
+///         context.progress(step.into(), Some(3.0), "counting").await;
+///     }
+///     Ok("counted")
+/// });
+/// let server = Dispatch::builder("counter", "1.0.0").tool(tool).build()?;
+/// # let _ = server;
+/// # Ok::<(), mcp_layers::dispatch::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Context(Arc<Call>);
+
+struct Call {
+    parts: Parts,
+    message: Message,
+    /// Whether the server has declared that it logs.
+    logging: bool,
+    outbox: Mutex<Outbox>,
+}
+
+#[derive(Default)]
+struct Outbox {
+    waiting: VecDeque<Message>,
+    /// The highest progress told so far.
+    progress: Option<f64>,
+    /// True once the answer is on its way, or nobody waits for it any more.
+    closed: bool,
+    /// Who writes the response.
+    reader: Option<Waker>,
+    /// Handlers that wait for room.
+    writers: Vec<Waker>,
+}
+
+impl Context {
+    pub(super) fn new(parts: Parts, message: Message, logging: bool) -> Self {
+        Self(Arc::new(Call { parts, message, logging, outbox: Mutex::default() }))
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        // Nothing panics while the lock is held; should it, the queue is still whole.
+        self.0.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The request as it arrived, changed by the layers that it passed.
+    #[must_use]
+    pub fn message(&self) -> &Message {
+        &self.0.message
+    }
+
+    /// The HTTP side of the request: headers, URI and the extensions in which layers leave what they found out.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.0.parts
+    }
+
+    /// What a layer has left for the handler, such as the principal.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.parts.extensions.get()
+    }
+
+    /// The capabilities that the client has declared for this request: an object.
+    #[must_use]
+    pub fn client_capabilities(&self) -> Option<Raw<'_>> {
+        self.0.message.meta()?.client_capabilities()
+    }
+
+    /// The client's answer to the input request `key` of an earlier round.
+    ///
+    /// `None` if it is missing, is no object, or looks like a JSON-RPC envelope; the handler then asks again.
+    ///
+    /// Specification: `basic/patterns/mrtr`.
+    #[must_use]
+    pub fn input_response(&self, key: &str) -> Option<RawObject> {
+        let responses = self.0.message.params()?.object("inputResponses")?.ok()?;
+        let response = responses.object(key)?.ok()?;
+        let is_envelope = response.get("method").is_some() || response.get("result").is_some();
+        (!is_envelope).then_some(response)
+    }
+
+    /// The client's answer to the elicitation `key`, if it accepted; `None` as for
+    /// [`input_response`](Self::input_response), or if the content is not a `T`.
+    #[must_use]
+    pub fn elicited<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let response = self.input_response(key)?;
+        if response.get("action")?.to_str()? != "accept" {
+            return None;
+        }
+        response.get("content")?.decode_owned().ok()
+    }
+
+    /// The `requestState` that the client gave back, if it is a string.
+    #[must_use]
+    pub fn request_state(&self) -> Option<String> {
+        self.0.message.request_state()?.to_str().map(std::borrow::Cow::into_owned)
+    }
+
+    /// Tells the client how far the work has come. Does nothing if the client has not asked for it, and drops
+    /// values that do not increase or are not finite.
+    ///
+    /// Waits while the client is slow to read.
+    ///
+    /// Specification: `basic/patterns/progress`.
+    pub async fn progress(&self, progress: f64, total: Option<f64>, message: &str) {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params<'a> {
+            progress_token: Raw<'a>,
+            progress: f64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            total: Option<f64>,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            message: &'a str,
+        }
+        let token = self.0.message.meta().and_then(crate::message::Meta::progress_token);
+        let Some(progress_token) = token else { return };
+        {
+            let mut outbox = self.outbox();
+            if !progress.is_finite() || outbox.progress.is_some_and(|last| last >= progress) {
+                tracing::debug!(progress, "a progress value that does not increase was dropped");
+                return;
+            }
+            outbox.progress = Some(progress);
+        }
+        let total = total.filter(|total| total.is_finite());
+        self.notify("notifications/progress", &Params { progress_token, progress, total, message }).await;
+    }
+
+    /// Sends a log message to the client, if the server
+    /// [declares logging](super::Builder::with_logging) and the client has asked for messages of this level.
+    ///
+    /// Waits while the client is slow to read.
+    ///
+    /// Specification: `server/utilities/logging`.
+    pub async fn log<T: Serialize + ?Sized + Sync>(&self, level: LogLevel, logger: &str, data: &T) {
+        #[derive(Serialize)]
+        struct Params<'a, T: ?Sized> {
+            level: &'static str,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            logger: &'a str,
+            data: &'a T,
+        }
+        let wanted = self.0.message.meta().and_then(crate::message::Meta::log_level);
+        if !self.0.logging || wanted.is_none_or(|wanted| level < wanted) {
+            return;
+        }
+        self.notify("notifications/message", &Params { level: level.as_str(), logger, data }).await;
+    }
+
+    async fn notify<T: Serialize>(&self, method: &str, params: &T) {
+        let made = RawObject::from_value(params)
+            .map_err(|error| error.to_string())
+            .and_then(|params| Message::notification(method, params).map_err(|error| error.to_string()));
+        let mut message = match made {
+            Ok(message) => Some(message),
+            Err(error) => {
+                tracing::error!(method, error, "a notification could not be written as JSON");
+                return;
+            }
+        };
+        poll_fn(|cx| self.poll_send(&mut message, cx)).await;
+    }
+
+    fn poll_send(&self, message: &mut Option<Message>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let mut outbox = self.outbox();
+        if outbox.closed {
+            return Poll::Ready(());
+        }
+        if outbox.waiting.len() >= OUTBOX {
+            outbox.writers.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        outbox.waiting.extend(message.take());
+        let reader = outbox.reader.take();
+        drop(outbox);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+        Poll::Ready(())
+    }
+
+    /// The next notification to write; remembers the caller if there is none.
+    pub(super) fn poll_outbox(&self, cx: &mut TaskContext<'_>) -> Poll<Message> {
+        let mut outbox = self.outbox();
+        match outbox.waiting.pop_front() {
+            Some(message) => {
+                let writers = std::mem::take(&mut outbox.writers);
+                drop(outbox);
+                writers.into_iter().for_each(Waker::wake);
+                Poll::Ready(message)
+            }
+            None => {
+                match &mut outbox.reader {
+                    Some(reader) => reader.clone_from(cx.waker()),
+                    reader => *reader = Some(cx.waker().clone()),
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// True if something waits to be written.
+    pub(super) fn has_sent(&self) -> bool {
+        !self.outbox().waiting.is_empty()
+    }
+
+    /// From now on nothing is sent any more; tasks that wait for room go on.
+    pub(super) fn close(&self) {
+        let writers = {
+            let mut outbox = self.outbox();
+            outbox.closed = true;
+            std::mem::take(&mut outbox.writers)
+        };
+        writers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The request's parameter `name` as an object, or an empty one if it is absent.
+    pub(super) fn object_param(&self, name: &str) -> Result<RawObject, String> {
+        match self.0.message.param(name) {
+            None => Ok(RawObject::new()),
+            Some(value) if value.kind() != Kind::Object => Err(format!("`params.{name}` must be an object")),
+            Some(_) => match self.0.message.params().and_then(|params| params.object(name)) {
+                Some(Ok(object)) => Ok(object),
+                Some(Err(error)) => Err(format!("in `params.{name}`, {error}")),
+                None => Ok(RawObject::new()),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("message", &self.0.message).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! What a server offers: ordered, looked up by name, changed while it serves.
+
+use std::collections::hash_map::RandomState;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use indexmap::IndexMap;
+
+use super::error::BuildError;
+
+/// Everything of one kind, in the order in which it was registered.
+///
+/// Readers take a snapshot without waiting; a change copies the map, so its cost grows with the number of items,
+/// and that of a call does not.
+pub(super) struct Registry<T> {
+    kind: &'static str,
+    items: ArcSwap<Items<T>>,
+    /// Changes come one after the other.
+    changing: Mutex<()>,
+}
+
+pub(super) type Items<T> = IndexMap<Arc<str>, Item<T>, RandomState>;
+
+pub(super) struct Item<T> {
+    pub(super) value: Arc<T>,
+    enabled: bool,
+}
+
+impl<T> Clone for Item<T> {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value), enabled: self.enabled }
+    }
+}
+
+impl<T> Registry<T> {
+    pub(super) fn new(kind: &'static str) -> Self {
+        Self { kind, items: ArcSwap::default(), changing: Mutex::new(()) }
+    }
+
+    /// Has `change` work on a copy of all items, which takes their place if it says that something changed.
+    fn change<R>(&self, change: impl FnOnce(&mut Items<T>) -> (bool, R)) -> (bool, R) {
+        // The lock guards no data: what a panic leaves behind it is whole.
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut items = Items::clone(&self.items.load());
+        let (changed, result) = change(&mut items);
+        if changed {
+            self.items.store(Arc::new(items));
+        }
+        (changed, result)
+    }
+
+    /// Adds an item at the end.
+    pub(super) fn insert(&self, name: &str, value: Arc<T>) -> Result<(), BuildError> {
+        if name.is_empty() {
+            return Err(BuildError::Unnamed { kind: self.kind });
+        }
+        let (added, ()) = self.change(|items| {
+            if items.contains_key(name) {
+                return (false, ());
+            }
+            items.insert(name.into(), Item { value, enabled: true });
+            (true, ())
+        });
+        if added { Ok(()) } else { Err(BuildError::Duplicate { kind: self.kind, name: name.to_owned() }) }
+    }
+
+    /// Takes an item out; says whether it was there.
+    pub(super) fn remove(&self, name: &str) -> bool {
+        self.change(|items| (items.shift_remove(name).is_some(), ())).0
+    }
+
+    /// Shows or hides an item; says whether that changed anything, or `None` if there is no such item.
+    pub(super) fn set_enabled(&self, name: &str, enabled: bool) -> Option<bool> {
+        let (changed, found) = self.change(|items| match items.get_mut(name) {
+            Some(item) => (std::mem::replace(&mut item.enabled, enabled) != enabled, true),
+            None => (false, false),
+        });
+        found.then_some(changed)
+    }
+
+    /// The enabled item of that name.
+    pub(super) fn get(&self, name: &str) -> Option<Arc<T>> {
+        let items = self.items.load();
+        items.get(name).filter(|item| item.enabled).map(|item| Arc::clone(&item.value))
+    }
+
+    /// All items as they are now.
+    pub(super) fn snapshot(&self) -> Guard<Arc<Items<T>>> {
+        self.items.load()
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        self.kind
+    }
+}
+
+impl<T> Item<T> {
+    pub(super) fn enabled(&self) -> Option<&Arc<T>> {
+        self.enabled.then_some(&self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(registry: &Registry<u8>) -> Vec<String> {
+        registry
+            .snapshot()
+            .iter()
+            .filter(|(_, item)| item.enabled().is_some())
+            .map(|(name, _)| name.to_string())
+            .collect()
+    }
+
+    fn registry() -> Registry<u8> {
+        let registry = Registry::new("tool");
+        for name in ["b", "42", "a", "constructor"] {
+            registry.insert(name, Arc::new(0)).unwrap();
+        }
+        registry
+    }
+
+    #[test]
+    fn the_order_is_that_of_registration_whatever_the_names() {
+        let registry = registry();
+        assert_eq!(names(&registry), ["b", "42", "a", "constructor"]);
+        assert!(registry.remove("42"));
+        assert!(!registry.remove("42"));
+        assert_eq!(names(&registry), ["b", "a", "constructor"]);
+    }
+
+    #[test]
+    fn a_name_is_taken_once() {
+        let registry = registry();
+        let error = registry.insert("a", Arc::new(1)).unwrap_err();
+        assert!(matches!(error, BuildError::Duplicate { kind: "tool", name } if name == "a"));
+        assert_eq!(*registry.get("a").unwrap(), 0, "the first stays");
+        assert!(matches!(registry.insert("", Arc::new(1)), Err(BuildError::Unnamed { .. })));
+    }
+
+    #[test]
+    fn what_is_disabled_is_hidden_and_keeps_its_place() {
+        let registry = registry();
+        assert_eq!(registry.set_enabled("42", false), Some(true));
+        assert_eq!(registry.set_enabled("42", false), Some(false), "no change");
+        assert_eq!(registry.set_enabled("x", false), None);
+        assert!(registry.get("42").is_none());
+        assert!(registry.insert("42", Arc::new(1)).is_err(), "the name is still taken");
+        assert_eq!(registry.set_enabled("42", true), Some(true));
+        assert_eq!(names(&registry), ["b", "42", "a", "constructor"]);
+    }
+}

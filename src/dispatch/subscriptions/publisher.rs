@@ -1,0 +1,99 @@
+//! What an application publishes, and through what.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::bus::Bus;
+use crate::protocol::method;
+
+/// Something that clients can be told has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Change {
+    /// `tools/list` gives another result now.
+    ToolsListChanged,
+    /// `prompts/list` gives another result now.
+    PromptsListChanged,
+    /// `resources/list` or `resources/templates/list` gives another result now.
+    ResourcesListChanged,
+    /// `resources/read` gives another result for this URI now.
+    ResourceUpdated(Arc<str>),
+}
+
+impl Change {
+    /// The method of the notification that tells it.
+    ///
+    /// ```
+    /// use mcp_layers::dispatch::subscriptions::Change;
+    ///
+    /// assert_eq!(Change::ToolsListChanged.method(), "notifications/tools/list_changed");
+    /// ```
+    #[must_use]
+    pub const fn method(&self) -> &'static str {
+        match self {
+            Self::ToolsListChanged => method::NOTIFICATIONS_TOOLS_LIST_CHANGED,
+            Self::PromptsListChanged => method::NOTIFICATIONS_PROMPTS_LIST_CHANGED,
+            Self::ResourcesListChanged => method::NOTIFICATIONS_RESOURCES_LIST_CHANGED,
+            Self::ResourceUpdated(_) => method::NOTIFICATIONS_RESOURCES_UPDATED,
+        }
+    }
+}
+
+/// Publishes changes to the clients that listen for them.
+///
+/// It is cheap to clone, and clones publish to the same listeners. All methods can be called from any thread and
+/// from async code: they do not wait for anybody, and cost next to nothing if nobody listens.
+///
+/// ```
+/// use mcp_layers::dispatch::subscriptions::Publisher;
+///
+/// let publisher = Publisher::new();
+/// let in_thread = publisher.clone();
+/// std::thread::spawn(move || in_thread.resource_updated("file:///project/config.json")).join().unwrap();
+/// publisher.tools_list_changed();
+/// ```
+#[derive(Clone, Default)]
+pub struct Publisher {
+    pub(super) bus: Arc<Bus>,
+}
+
+impl Publisher {
+    /// A publisher that nobody listens to yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Publishes any change.
+    pub fn publish(&self, change: &Change) {
+        self.bus.publish(change);
+    }
+
+    /// Publishes that `tools/list` gives another result now.
+    pub fn tools_list_changed(&self) {
+        self.publish(&Change::ToolsListChanged);
+    }
+
+    /// Publishes that `prompts/list` gives another result now.
+    pub fn prompts_list_changed(&self) {
+        self.publish(&Change::PromptsListChanged);
+    }
+
+    /// Publishes that `resources/list` or `resources/templates/list` gives another result now.
+    pub fn resources_list_changed(&self) {
+        self.publish(&Change::ResourcesListChanged);
+    }
+
+    /// Publishes that `resources/read` gives another result for `uri` now.
+    ///
+    /// It reaches those who asked for exactly this URI: no other spelling of it, and no prefix.
+    pub fn resource_updated(&self, uri: &str) {
+        self.publish(&Change::ResourceUpdated(uri.into()));
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
