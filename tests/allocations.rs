@@ -1,6 +1,14 @@
 //! How often the path of a request allocates. Counts repeat exactly; times do not.
 
+use std::num::NonZeroUsize;
+
+use http::Request;
+use mcp_layers::catalog::StaticCatalog;
+use mcp_layers::layers::guard::Guard;
+use mcp_layers::layers::{HeadersLayer, LimitsLayer, OriginLayer, VersionLayer};
 use mcp_layers::message::Message;
+use mcp_layers::policy::Policy;
+use serde_json::json;
 
 fn call(arguments: &str) -> bytes::Bytes {
     format!(
@@ -45,4 +53,42 @@ fn looking_at_a_message_and_cloning_it_allocates_nothing() {
         assert!(copy.id().is_some() && !copy.bytes().is_empty());
     });
     assert_eq!(count, 0);
+}
+
+/// A call that every layer lets pass.
+fn request() -> Request<Message> {
+    Request::post("/mcp")
+        .header("host", "localhost:3000")
+        .header("origin", "http://[::1]:5173")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "t")
+        .header("mcp-param-region", "eu")
+        .body(Message::parse(call(r#"{"region": "eu", "of": [1, {"a": "b\u00e9"}]}"#)).unwrap())
+        .unwrap()
+}
+
+#[test]
+fn layers_that_only_look_allocate_nothing_for_what_they_let_pass() {
+    let (mut head, message) = request().into_parts();
+    let origin = OriginLayer::new();
+    assert_eq!(allocations(|| origin.guard().check(&mut head).unwrap()), 0);
+
+    let mut request = Request::from_parts(head, message);
+    let schema = json!({"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+    let headers = HeadersLayer::new().with_catalog(StaticCatalog::new([("t", &schema)]).unwrap());
+    assert_eq!(allocations(|| headers.policy().on_request(&mut request).unwrap()), 0);
+
+    let many = NonZeroUsize::new(100);
+    let limits = LimitsLayer::new().with_max_elements(many).with_max_depth(many).with_max_string_bytes(many);
+    assert_eq!(allocations(|| limits.policy().on_request(&mut request).unwrap()), 0);
+}
+
+#[test]
+fn the_version_layer_allocates_for_the_revision_that_it_leaves_only() {
+    let version = VersionLayer::new();
+    let mut request = request();
+    // The map of the extensions, its table and the value; where there are extensions already, the value alone.
+    assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 3);
+    assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 1);
 }
