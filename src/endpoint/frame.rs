@@ -45,18 +45,15 @@ impl Call {
         let (mut parts, reply) = response.into_parts();
         remove_body_headers(&mut parts.headers);
         Framed::Done(match reply {
-            Reply::Answer(answer) if self.id.is_none() => match answer.outcome() {
-                Ok(_) => accepted(parts),
-                Err(_) => {
-                    // What a notification cannot be accepted for has to show in the status.
-                    if parts.status.is_success() {
-                        parts.status = StatusCode::BAD_REQUEST;
-                    }
-                    self.json(parts, answer)
+            Reply::Answer(answer) if self.id.is_none() && answer.outcome().is_err() => {
+                // What a notification cannot be accepted for has to show in the status.
+                if parts.status.is_success() {
+                    parts.status = StatusCode::BAD_REQUEST;
                 }
-            },
-            // Nobody waits for the rest: dropping the stream ends the work.
-            Reply::Accepted | Reply::Stream(_) if self.id.is_none() => accepted(parts),
+                self.json(parts, answer)
+            }
+            // Nobody waits for what else there is: dropping a stream ends the work.
+            _ if self.id.is_none() => accepted(parts),
             Reply::Accepted => {
                 tracing::error!(id = ?self.id, "the inner service has accepted a request like a notification");
                 self.refuse(unanswered())
@@ -100,10 +97,10 @@ impl Call {
 
     /// The answer if the inner service fails. What failed is logged, and told only where it is no secret.
     pub(super) fn failed(&self, error: &BoxError) -> Response<Body> {
-        let rejection = if any_cause(&**error, |cause| cause.is::<Elapsed>()) {
+        let rejection = if is_caused_by::<Elapsed>(&**error) {
             tracing::warn!(id = ?self.id, "a request has run into the timeout that is set by `tower::timeout`");
             Rejection::http(StatusCode::GATEWAY_TIMEOUT, "the server did not finish in time; try again later")
-        } else if any_cause(&**error, |cause| cause.is::<Overloaded>()) {
+        } else if is_caused_by::<Overloaded>(&**error) {
             tracing::warn!(id = ?self.id, "a request has been shed by `tower::load_shed`");
             Rejection::http(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded; try again later")
         } else {
@@ -154,11 +151,11 @@ fn remove_body_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// Looks at an error and its sources.
-fn any_cause(error: &(dyn Error + 'static), is: impl Fn(&(dyn Error + 'static)) -> bool) -> bool {
+/// True if an error is an `E`, or one of its sources is.
+fn is_caused_by<E: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if is(error) {
+        if error.is::<E>() {
             return true;
         }
         cause = error.source();

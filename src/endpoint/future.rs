@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::{Request, Response, StatusCode, request, response};
+use http::{Method, Request, Response, StatusCode, request, response};
 use pin_project::pin_project;
 use tower::Service;
 
@@ -16,7 +16,7 @@ use super::collect::{Collect, Failure};
 use super::frame::{Call, Framed};
 use super::negotiate::{Accepts, too_large};
 use crate::body::{Body, BoxError};
-use crate::message::{Event, Message, Reply, ReplyStream};
+use crate::message::{Event, Message, Reply, ReplyStream, RequestId};
 use crate::protocol::method;
 use crate::rejection::Rejection;
 
@@ -63,8 +63,13 @@ where
     S: Service<Request<Message>>,
 {
     /// A request whose body is not worth reading.
-    pub(super) fn refused(rejection: Rejection) -> Self {
-        Self { state: State::Done { response: Some(rejection.into_http_response(None)) } }
+    pub(super) fn refused(rejection: Rejection, method: &Method) -> Self {
+        let mut response: Response<Body> = rejection.into_http_response(None);
+        if *method == Method::HEAD {
+            // hyper leaves such a body out over HTTP/1 only; over HTTP/2 clients take it for a protocol error.
+            *response.body_mut() = Body::empty();
+        }
+        Self { state: State::Done { response: Some(response) } }
     }
 
     pub(super) fn reading(
@@ -107,9 +112,9 @@ where
                 StateProject::Reading { body, collect, inner, parts, accepts, settings } => {
                     let read = ready!(collect.poll(body, cx));
                     match admit(read, *accepts, *settings) {
-                        Err(response) => State::Done { response: Some(response) },
+                        Err((rejection, id)) => break rejection.into_http_response(id),
                         Ok((message, call)) => match inner {
-                            Err(error) => State::Done { response: Some(call.failed(error)) },
+                            Err(error) => break call.failed(error),
                             Ok(service) => {
                                 let parts = parts.take().expect(COMPLETED);
                                 let future = service.call(Request::from_parts(parts, message));
@@ -147,27 +152,30 @@ where
     }
 }
 
+/// A refusal, and the id it goes to.
+type Refusal = (Rejection, Option<RequestId>);
+
 /// Parses what has been read, or refuses it.
 fn admit(
     read: Result<Bytes, Failure>,
     accepts: Accepts,
     settings: Settings,
-) -> Result<(Message, Call), Response<Body>> {
-    let body = read.map_err(|failure| refuse_unread(failure, settings.max_body_bytes))?;
-    let message = Message::parse(body)
-        .map_err(|error| Rejection::from(&error).into_http_response(error.id().cloned()))?;
+) -> Result<(Message, Call), Refusal> {
+    let body = read.map_err(|failure| (refuse_unread(&failure, settings.max_body_bytes), None))?;
+    let message = Message::parse(body).map_err(|error| (Rejection::from(&error), error.id().cloned()))?;
     let call = Call { id: message.id().cloned(), accepts, keep_alive: settings.keep_alive };
     if !accepts.sse && message.method() == method::SUBSCRIPTIONS_LISTEN {
-        return Err(call.refuse(Rejection::http(
+        let rejection = Rejection::http(
             StatusCode::NOT_ACCEPTABLE,
             "`subscriptions/listen` is answered with an event stream: \
              send the header `Accept: application/json, text/event-stream`",
-        )));
+        );
+        return Err((rejection, call.id));
     }
     Ok((message, call))
 }
 
-fn refuse_unread(failure: Failure, max_body_bytes: usize) -> Response<Body> {
+fn refuse_unread(failure: &Failure, max_body_bytes: usize) -> Rejection {
     match failure {
         Failure::TooLarge => too_large(max_body_bytes),
         Failure::Broken(error) => {
@@ -175,5 +183,4 @@ fn refuse_unread(failure: Failure, max_body_bytes: usize) -> Response<Body> {
             Rejection::parse_error("the body could not be read to its end")
         }
     }
-    .into_http_response(None)
 }

@@ -6,6 +6,7 @@
 //! # Rules
 //! Sections are those of `basic/transports/streamable-http`.
 //! 1. Messages come by POST; every other HTTP method is refused ("Sending Messages", "Backward Compatibility").
+//!    The refusal of HEAD has no body, as no answer to HEAD has one (RFC 9110, section 9.3.2).
 //! 2. A body is one request or one notification, and no longer than allowed ("Sending Messages"). What is read of
 //!    it counts, not what `Content-Length` says. The [module `message`](crate::message#rules) has the rest.
 //! 3. A notification is answered with 202 and no body, or with an error status and an error without `id`. Nobody
@@ -57,7 +58,7 @@
 //! use std::convert::Infallible;
 //!
 //! use http::{Request, Response};
-//! use http_body_util::{BodyExt, Full};
+//! use http_body_util::BodyExt;
 //! use mcp_layers::endpoint::EndpointLayer;
 //! use mcp_layers::message::{Answer, Message, RawObject, Reply};
 //! use tower::{Layer, ServiceExt, service_fn};
@@ -74,14 +75,14 @@
 //! let service = EndpointLayer::new().with_max_body_bytes(64 * 1024).layer(inner);
 //!
 //! let body = r#"{"jsonrpc":"2.0","id":"a","method":"tools/list"}"#;
-//! let request = Request::post("/mcp").header("content-type", "application/json").body(Full::from(body))?;
+//! let request = Request::post("/mcp").header("content-type", "application/json").body(body.to_owned())?;
 //! let response = service.clone().oneshot(request).await?;
 //! assert_eq!(response.status(), 200);
 //! assert_eq!(response.headers()["content-type"], "application/json");
 //! let body = response.into_body().collect().await.unwrap().to_bytes();
 //! assert_eq!(body, r#"{"jsonrpc":"2.0","id":"a","result":{"method":"tools/list"}}"#);
 //!
-//! let response = service.oneshot(Request::get("/mcp").body(Full::from(""))?).await?;
+//! let response = service.oneshot(Request::get("/mcp").body(String::new())?).await?;
 //! assert_eq!(response.status(), 405);
 //! assert_eq!(response.headers()["allow"], "POST");
 //! # Ok(())
@@ -206,19 +207,22 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let accepts = match negotiate::check(&parts, body.size_hint().lower(), self.settings.max_body_bytes) {
-            Ok(accepts) => accepts,
-            Err(rejection) => return EndpointFuture::refused(rejection),
-        };
-        // The service that was polled ready is the one to call; its clone is not ready.
+        // The service that was polled ready is the one to call; its clone is not ready. It is taken even if the
+        // request is refused at once, because it may hold a permit that others wait for.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         let inner = match self.failure.take() {
             None => Ok(inner),
             Some(error) => Err(error),
         };
+        let (parts, body) = request.into_parts();
+        let accepts = match negotiate::check(&parts, body.size_hint().lower(), self.settings.max_body_bytes) {
+            Ok(accepts) => accepts,
+            Err(rejection) => return EndpointFuture::refused(rejection, &parts.method),
+        };
         EndpointFuture::reading(inner, parts, body, accepts, self.settings)
     }
 }
 
+#[cfg(test)]
+mod tests;

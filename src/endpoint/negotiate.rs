@@ -175,13 +175,13 @@ fn split(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    fn headers(name: header::HeaderName, lines: &[&str]) -> HeaderMap {
+    fn headers(name: &header::HeaderName, lines: &[&str]) -> HeaderMap {
         lines.iter().map(|line| (name.clone(), HeaderValue::from_bytes(line.as_bytes()).unwrap())).collect()
     }
 
     #[test]
     fn only_one_line_of_exactly_application_json_is_json() {
-        let is = |lines: &[&str]| is_json(&headers(header::CONTENT_TYPE, lines));
+        let is = |lines: &[&str]| is_json(&headers(&header::CONTENT_TYPE, lines));
         for line in [
             "application/json",
             "Application/JSON",
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn any_coding_but_identity_is_refused() {
-        let is = |lines: &[&str]| is_plain(&headers(header::CONTENT_ENCODING, lines));
+        let is = |lines: &[&str]| is_plain(&headers(&header::CONTENT_ENCODING, lines));
         assert!(is(&[]) && is(&[""]) && is(&["Identity"]) && is(&["identity, identity", "identity"]));
         assert!(!is(&["gzip"]) && !is(&["identity, gzip"]) && !is(&["identity", "br"]) && !is(&["\u{e9}"]));
     }
 
     #[test]
     fn the_largest_declared_length_counts() {
-        let declares = |lines: &[&str]| declares_more_than(&headers(header::CONTENT_LENGTH, lines), 100);
+        let declares = |lines: &[&str]| declares_more_than(&headers(&header::CONTENT_LENGTH, lines), 100);
         for lines in [&[][..], &["100"], &["0100"], &["-1"], &["x"], &["1e9"], &["", "7"]] {
             assert!(!declares(lines), "{lines:?}");
         }
@@ -266,7 +266,7 @@ mod tests {
             (&["application/json;a=\"\\\"\";q=0, text/event-stream"], SSE),
             (&["application/json;aq=0;q=01"], JSON),
         ] {
-            let found = accepts(&headers(header::ACCEPT, lines));
+            let found = accepts(&headers(&header::ACCEPT, lines));
             assert_eq!((found.json, found.sse), expected, "{lines:?}");
         }
     }

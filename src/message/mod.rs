@@ -37,12 +37,6 @@ pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
 pub(crate) use self::object::write_string;
 pub(crate) use self::walk::{Token, Walk};
 
-/// Text that need not be a valid value, to see how far it is looked at.
-#[cfg(test)]
-pub(crate) fn raw_for_tests(text: &str) -> Raw<'_> {
-    Raw(text)
-}
-
 use self::object::{Opened, Text};
 use self::scan::{Scanner, SyntaxError};
 use crate::protocol::method;

@@ -47,10 +47,9 @@ pub fn write_event(out: &mut String, write_json: impl FnOnce(&mut String)) {
     out.push_str(BEFORE);
     let start = out.len();
     write_json(out);
-    // Not `any`: a loop that does not stop early is one that the compiler turns into vector instructions, and
-    // almost always there is nothing to find.
-    let broken =
-        out.as_bytes()[start..].iter().fold(false, |found, &byte| found | (byte == b'\n') | (byte == b'\r'));
+    // Twice `contains` for a single byte is faster than one loop that compares each byte with both.
+    let json = &out.as_bytes()[start..];
+    let broken = json.contains(&b'\n') || json.contains(&b'\r');
     if broken {
         let json = out.split_off(start);
         out.extend(json.split(['\n', '\r']));

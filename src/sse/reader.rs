@@ -223,7 +223,8 @@ mod tests {
         assert_eq!(data("data: YHOO\ndata: +2\ndata: 10\n\n"), ["YHOO\n+2\n10"]);
         assert_eq!(data("data\n\ndata\ndata\n\ndata:"), ["", "\n"]);
         assert_eq!(data("data:test\n\ndata: test\n\n"), ["test", "test"]);
-        let stream = b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n";
+        let stream =
+            b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n";
         let events = read(&[stream]).unwrap();
         let ids: Vec<_> = events.iter().map(|event| event.id.as_deref()).collect();
         assert_eq!(ids, [Some("1"), None, None]);
@@ -232,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_name_is_for_one_event_and_an_id_for_all_that_follow() {
-        let events = read(&[b"event: x\nid: 7\ndata: a\n\ndata: b\n\nevent: y\n\nid: 8\0\ndata: c\n\n"]).unwrap();
+        let events =
+            read(&[b"event: x\nid: 7\ndata: a\n\ndata: b\n\nevent: y\n\nid: 8\0\ndata: c\n\n"]).unwrap();
         let seen: Vec<_> = events.iter().map(|e| (e.event.as_deref(), e.id.as_deref(), &*e.data)).collect();
         assert_eq!(seen, [(Some("x"), Some("7"), "a"), (None, Some("7"), "b"), (None, Some("7"), "c")]);
     }
