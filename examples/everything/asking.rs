@@ -196,8 +196,8 @@ fn filled_in<T: DeserializeOwned>(context: &Context, key: &str, field: &str) -> 
 
 /// The text that the client's model has written.
 fn sampled(context: &Context, key: &str) -> Option<String> {
-    let content: Value = context.input_response(key)?.get("content")?.decode_owned().ok()?;
-    content.get("text")?.as_str().map(str::to_owned)
+    let block: Value = context.input_response(key)?.get("content")?.decode_owned().ok()?;
+    block.get("text")?.as_str().map(str::to_owned)
 }
 
 /// The URIs of the client's roots.

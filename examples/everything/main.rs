@@ -114,22 +114,11 @@ async fn serve(listener: TcpListener, app: Router, server: Dispatch) -> io::Resu
 
 /// Returns at Ctrl-C, or when a process manager asks the process to stop.
 async fn asked_to_stop() {
-    let interrupted = async {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            tracing::error!(%error, "Ctrl-C cannot be noticed");
-            std::future::pending().await
-        }
-    };
+    let interrupted = async { tokio::signal::ctrl_c().await.expect("Ctrl-C can be listened for") };
     #[cfg(unix)]
     let terminated = async {
         use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut signals) => drop(signals.recv().await),
-            Err(error) => {
-                tracing::error!(%error, "SIGTERM cannot be noticed");
-                std::future::pending().await
-            }
-        }
+        signal(SignalKind::terminate()).expect("SIGTERM can be listened for").recv().await;
     };
     #[cfg(not(unix))]
     let terminated = std::future::pending::<()>();
