@@ -28,7 +28,7 @@ use tower::ServiceBuilder;
 use tracing_subscriber::EnvFilter;
 
 /// How long calls in progress may take to finish once the server has been asked to stop.
-const GRACE: Duration = Duration::from_secs(4);
+const GRACE: Duration = Duration::from_secs(3);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -38,7 +38,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let address = listen_address()?;
     let server = server()?;
-    let listener = TcpListener::bind(&address).await?;
+    let listener =
+        TcpListener::bind(&address).await.map_err(|error| format!("cannot listen on {address}: {error}"))?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
     serve(listener, router(&server), server).await?;
     Ok(())

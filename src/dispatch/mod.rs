@@ -320,8 +320,8 @@ impl Dispatch {
         let in_flight = self.0.server.begin().ok_or_else(shutting_down)?;
         let (parts, message) = request.into_parts();
         let context = Context::new(parts, message, self.0.capabilities.logging);
-        let work = start(context.clone())?;
-        Ok(DispatchFuture::working(Call::new(work, context, Arc::clone(&self.0.server), in_flight)))
+        let call = Call::start(start, context, Arc::clone(&self.0.server), in_flight)?;
+        Ok(DispatchFuture::working(call))
     }
 }
 

@@ -339,6 +339,10 @@ async fn failures_show_what_is_meant_to_be_seen() {
             assert!(serde_json::from_str::<Value>("").is_ok(), "password");
             Ok("")
         }))
+        .tool(Tool::raw("panic at once", json!({"type": "object"}), |_, _| {
+            assert!(serde_json::from_str::<Value>("").is_ok(), "password");
+            async { Ok("") }
+        }))
         .build()
         .unwrap();
     let call = |name: &str| json!({"name": name});
@@ -349,7 +353,10 @@ async fn failures_show_what_is_meant_to_be_seen() {
     let (status, code, _) = error(&server, "tools/call", call("rejected")).await;
     assert_eq!((status, code), (400, -32021));
     assert_eq!(error(&server, "tools/call", call("error")).await, (200, -32603, "x".to_owned()));
-    assert_eq!(error(&server, "tools/call", call("panic")).await, (200, -32603, "internal error".to_owned()));
+    for name in ["panic", "panic at once"] {
+        let failed = error(&server, "tools/call", call(name)).await;
+        assert_eq!(failed, (200, -32603, "internal error".to_owned()));
+    }
     assert_eq!(result(&server, "tools/call", call("visible")).await["isError"], true, "the server lives on");
 }
 
