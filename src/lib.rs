@@ -2,9 +2,13 @@
 
 pub mod body;
 pub mod catalog;
+pub mod clock;
 pub mod dispatch;
+pub mod layers;
 pub mod message;
 pub mod policy;
 pub mod principal;
 pub mod protocol;
 pub mod rejection;
+#[cfg(feature = "cache")]
+pub mod store;
