@@ -5,8 +5,8 @@
 //! them on yours.
 
 pub mod contract;
-mod entry;
-mod key;
+pub(crate) mod entry;
+pub(crate) mod key;
 mod memory;
 
 use std::sync::Arc;
