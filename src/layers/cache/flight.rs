@@ -4,7 +4,7 @@
 //! it, and it is dropped with the last waiter. A task of its own (`tokio::spawn`) would do the first, but not the
 //! second, and would tie the cache to a runtime.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -47,7 +47,8 @@ struct State<T> {
     work: Option<Work<T>>,
     /// Whether the work wants to be polled.
     ready: bool,
-    wakers: HashMap<u64, Option<Waker>>,
+    /// Those who wait, in the order in which they came.
+    wakers: BTreeMap<u64, Option<Waker>>,
     next: u64,
 }
 
@@ -82,7 +83,7 @@ impl<T: Clone + Send + 'static> Flights<T> {
                     // Made here and now, but it does nothing before it is polled.
                     work: begin.take().map(|begin| begin()),
                     ready: true,
-                    wakers: HashMap::new(),
+                    wakers: BTreeMap::new(),
                     next: 0,
                 }),
             })

@@ -23,7 +23,6 @@ use crate::store::{CacheStore, Invalidation, MemoryStore};
 
 /// Answers requests from a [`ResponseCache`]. See the [module](super) for the rules.
 #[must_use]
-#[derive(Clone, Debug)]
 pub struct CacheLayer<S = MemoryStore> {
     cache: ResponseCache<S>,
 }
@@ -32,6 +31,31 @@ impl<S> CacheLayer<S> {
     /// Answers from `cache`. Keep a clone of that to invalidate results and to read its statistics.
     pub const fn new(cache: ResponseCache<S>) -> Self {
         Self { cache }
+    }
+}
+
+// By hand, since a store need not be `Clone` or `Debug`.
+impl<S> Clone for CacheLayer<S> {
+    fn clone(&self) -> Self {
+        Self { cache: self.cache.clone() }
+    }
+}
+
+impl<S> fmt::Debug for CacheLayer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheLayer").field("cache", &self.cache).finish()
+    }
+}
+
+impl<I: Clone, S> Clone for CacheService<I, S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), cache: self.cache.clone() }
+    }
+}
+
+impl<I: fmt::Debug, S> fmt::Debug for CacheService<I, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheService").field("inner", &self.inner).field("cache", &self.cache).finish()
     }
 }
 
@@ -47,7 +71,6 @@ impl<S, I> Layer<I> for CacheLayer<S> {
 ///
 /// It is always ready: the inner service is only asked whether it is when a request needs it, so that an upstream that
 /// is slow or at its limit holds up no hit, and a hit takes up none of its permits.
-#[derive(Clone, Debug)]
 pub struct CacheService<I, S = MemoryStore> {
     inner: I,
     cache: ResponseCache<S>,
