@@ -4,11 +4,14 @@ pub mod body;
 pub mod catalog;
 pub mod clock;
 pub mod dispatch;
+pub mod endpoint;
 pub mod layers;
 pub mod message;
 pub mod policy;
 pub mod principal;
 pub mod protocol;
 pub mod rejection;
+#[doc(hidden)]
+pub mod sse;
 #[cfg(feature = "cache")]
 pub mod store;
