@@ -24,7 +24,7 @@ pub(super) enum Landed {
     /// A result that all who waited may have.
     Fresh(Entry),
     /// The inner service has failed, but an expired entry is at hand.
-    Stale(Entry),
+    Stale(Hit),
     /// The inner service has answered with an error.
     Refused(Arc<Refusal>),
     /// The inner service has failed.
@@ -218,13 +218,14 @@ impl<S: CacheStore> ResponseCache<S> {
         found: Found,
         outcome: Result<Response<Reply>, InnerError>,
     ) -> (Landed, Option<Response<Reply>>) {
-        let stale = found.stale.filter(|entry| self.is_current(entry));
+        // It may have become too old, or invalid, while the inner service was asked.
+        let stale = found.stale.and_then(|entry| self.stale_hit(entry));
         let response = match (outcome, stale) {
             (Ok(response), stale) => {
                 let Reply::Answer(answer) = response.body() else { return (Landed::Alone, Some(response)) };
                 if let Err(error) = answer.outcome() {
-                    if let Some(entry) = stale.filter(|_| is_transient(response.status(), error)) {
-                        return (Landed::Stale(entry), None);
+                    if let Some(hit) = stale.filter(|_| is_transient(response.status(), error)) {
+                        return (Landed::Stale(hit), None);
                     }
                     if error.code == code::INVALID_PARAMS && found.expired {
                         self.discard_pages(query);
@@ -233,7 +234,7 @@ impl<S: CacheStore> ResponseCache<S> {
                 }
                 response
             }
-            (Err(_), Some(entry)) => return (Landed::Stale(entry), None),
+            (Err(_), Some(hit)) => return (Landed::Stale(hit), None),
             (Err(error), None) => return (Landed::Failed(error), None),
         };
         let entry = response.body().answer().and_then(|answer| self.entry(query, response.status(), answer));

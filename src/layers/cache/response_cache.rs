@@ -334,11 +334,10 @@ impl<S: CacheStore> ResponseCache<S> {
     /// [`with_stale_if_error`](Self::with_stale_if_error).
     pub async fn lookup_stale(&self, query: &Query) -> Option<Hit> {
         let found = self.find(query).await;
-        let hit = found.hit.or_else(|| {
-            let hit = found.stale.map(|entry| Hit { entry, remaining: Duration::ZERO });
+        found.hit.or_else(|| {
+            let hit = self.stale_hit(found.stale?);
             hit.inspect(|_| count(&self.counters.stale))
-        });
-        hit.filter(|hit| self.is_current(&hit.entry))
+        })
     }
 
     /// The same as far as the store can tell at once.
@@ -396,6 +395,15 @@ impl<S: CacheStore> ResponseCache<S> {
             Some(remaining) if !remaining.is_zero() => Worth::Fresh(remaining),
             _ if age < lifetime + self.settings.stale_if_error => Worth::Stale,
             _ => Worth::Expired,
+        }
+    }
+
+    /// What is served where asking anew has failed: an entry that is still within its bound.
+    pub(super) fn stale_hit(&self, entry: Entry) -> Option<Hit> {
+        match self.judge(entry.key(), &entry, self.now()) {
+            Worth::Fresh(remaining) => Some(Hit { entry, remaining }),
+            Worth::Stale => Some(Hit { entry, remaining: Duration::ZERO }),
+            Worth::Expired | Worth::Nothing => None,
         }
     }
 

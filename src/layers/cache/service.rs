@@ -280,7 +280,11 @@ where
                     return Ok(answer(hit, id));
                 }
             }
-            Some(Landed::Stale(entry)) => return Ok(stale(&cache, entry, id)),
+            Some(Landed::Stale(hit)) => {
+                if let Some(hit) = cache.stale_hit(hit.entry) {
+                    return Ok(stale(&cache, hit, id));
+                }
+            }
             Some(Landed::Refused(refusal)) => {
                 count(&counters.waits);
                 return Ok(refusal.response(id));
@@ -307,20 +311,16 @@ where
     }
     match (landed, response) {
         (_, Some(response)) => Ok(response),
-        (Landed::Stale(entry), None) => Ok(stale(&cache, entry, id)),
+        (Landed::Stale(hit), None) => Ok(stale(&cache, hit, id)),
         (Landed::Failed(error), None) => Err(error.into()),
         // Whatever was answered is in the response.
         (Landed::Fresh(_) | Landed::Refused(_) | Landed::Alone, None) => unreachable!(),
     }
 }
 
-fn stale<S: CacheStore>(
-    cache: &ResponseCache<S>,
-    entry: crate::store::Entry,
-    id: Option<RequestId>,
-) -> Response<Reply> {
+fn stale<S: CacheStore>(cache: &ResponseCache<S>, hit: Hit, id: Option<RequestId>) -> Response<Reply> {
     count(&cache.counters().stale);
-    answer(Hit { entry, remaining: std::time::Duration::ZERO }, id)
+    answer(hit, id)
 }
 
 /// The work that concurrent misses share. `own` is for the response to the one who began it.
