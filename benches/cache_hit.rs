@@ -167,8 +167,8 @@ async fn main() {
         return;
     }
     for scenario in SCENARIOS {
-        let requests = 20_000;
-        let took = run(scenario, requests, 6000, 0).await;
-        println!("{scenario:<10}{:>10.2} µs", took.as_secs_f64() * 1e6 / requests as f64);
+        let requests = 20_000_u32;
+        let took = run(scenario, requests as usize, 6000, 0).await;
+        println!("{scenario:<10}{:>10.2} µs", took.as_secs_f64() * 1e6 / f64::from(requests));
     }
 }

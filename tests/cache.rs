@@ -37,8 +37,7 @@ async fn a_hit_has_an_exact_length_and_nothing_of_the_response_it_came_in() {
         connection.await.unwrap();
     });
     let stream = TcpStream::connect(address).await.unwrap();
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
 
     for id in ["1", "\"é\"", "18446744073709551616"] {

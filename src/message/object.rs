@@ -57,7 +57,7 @@ pub(super) enum Text {
 #[derive(Clone, Copy)]
 pub(super) struct Digits {
     digits: [u8; 20],
-    start: u8,
+    start: usize,
 }
 
 impl Digits {
@@ -69,14 +69,14 @@ impl Digits {
             digits[start] += (number % 10) as u8;
             number /= 10;
             if number == 0 {
-                return Self { digits, start: start as u8 };
+                return Self { digits, start };
             }
         }
     }
 
     fn as_str(&self) -> &str {
         // Digits are ASCII: the error is never taken.
-        std::str::from_utf8(&self.digits[usize::from(self.start)..]).unwrap_or("0")
+        std::str::from_utf8(&self.digits[self.start..]).unwrap_or("0")
     }
 }
 

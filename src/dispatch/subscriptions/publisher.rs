@@ -24,7 +24,7 @@ impl Change {
     /// The method of the notification that tells it.
     ///
     /// ```
-    /// use mcp_layers::dispatch::subscriptions::Change;
+    /// use mcp_layers::dispatch::Change;
     ///
     /// assert_eq!(Change::ToolsListChanged.method(), "notifications/tools/list_changed");
     /// ```
@@ -58,7 +58,7 @@ impl From<&Change> for crate::store::Invalidation {
 /// from async code: they do not wait for anybody, and cost next to nothing if nobody listens.
 ///
 /// ```
-/// use mcp_layers::dispatch::subscriptions::Publisher;
+/// use mcp_layers::dispatch::Publisher;
 ///
 /// let publisher = Publisher::new();
 /// let in_thread = publisher.clone();

@@ -55,6 +55,17 @@ impl Query {
         self.own.iter().chain(&self.shared)
     }
 
+    /// With whom a request may share what it is answered, errors included.
+    pub(super) fn flight_key(&self, request: &Request<Message>) -> Option<FlightKey> {
+        let who = match (&self.own, request.extensions().get::<Principal>()) {
+            (Some(CacheKey { partition: Some(partition), .. }), _) => Who::One(*partition),
+            (_, Some(principal)) => Who::One(by_principal(principal)),
+            _ => presented(request.headers()),
+        };
+        let key = CacheKey { partition: None, ..self.any_key()?.detached() };
+        Some(FlightKey { key, who, generation: self.generation })
+    }
+
     pub(super) fn any_key(&self) -> Option<&CacheKey> {
         self.keys().next()
     }
@@ -95,17 +106,6 @@ impl<S: CacheStore> ResponseCache<S> {
             PartitionBy::Token => principal.credential(),
             PartitionBy::Principal => Some(by_principal(principal)),
         }
-    }
-
-    /// With whom a request may share what it is answered, errors included.
-    pub(super) fn flight_key(&self, query: &Query, request: &Request<Message>) -> Option<FlightKey> {
-        let who = match (&query.own, request.extensions().get::<Principal>()) {
-            (Some(CacheKey { partition: Some(partition), .. }), _) => Who::One(*partition),
-            (_, Some(principal)) => Who::One(by_principal(principal)),
-            _ => presented(request.headers()),
-        };
-        let key = CacheKey { partition: None, ..query.any_key()?.detached() };
-        Some(FlightKey { key, who, generation: query.generation })
     }
 }
 

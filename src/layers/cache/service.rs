@@ -256,7 +256,7 @@ where
     S: CacheStore,
 {
     let id = request.body().id().cloned();
-    let key = cache.flight_key(&query, &request);
+    let key = query.flight_key(&request);
     let shared = key.as_ref().filter(|key| !query.refresh && !cache.tendencies().is_alone(key));
     if let Some(key) = shared {
         let own = Arc::new(Mutex::new(None));

@@ -22,7 +22,6 @@ impl Tendencies {
         Self { slots, hasher: RandomState::new() }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash are as good as others")]
     fn slot(&self, key: &FlightKey) -> (&AtomicU64, u64) {
         // Not zero, which stands for an empty slot.
         let hash = self.hasher.hash_one((&key.key, key.who)) | 1;

@@ -107,8 +107,9 @@ async fn a_store_that_fails_or_hangs_is_a_miss() {
 
 #[tokio::test(start_paused = true)]
 async fn poisoned_entries_are_misses() {
+    type Poison = Box<dyn Fn(&[u8]) -> Vec<u8>>;
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let poisons: [Box<dyn Fn(&[u8]) -> Vec<u8>>; 5] = [
+    let poisons: [Poison; 5] = [
         Box::new(|_| b"\xff\0garbage".to_vec()),
         Box::new(|_| Vec::new()),
         Box::new(|bytes| bytes[..bytes.len() - 1].to_vec()),
