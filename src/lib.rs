@@ -3,6 +3,7 @@
 pub mod body;
 pub mod catalog;
 pub mod dispatch;
+pub mod layers;
 pub mod message;
 pub mod policy;
 pub mod principal;

@@ -349,7 +349,7 @@ impl Tool {
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
-            facts: Arc::new(ToolFacts::new(param_headers)),
+            facts: Arc::new(ToolFacts { param_headers }),
             input: (!self.proves_schema).then_some(input),
             output,
             handler: self.handler,
