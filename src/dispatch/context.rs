@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::message::{Kind, Message, Raw, RawObject};
-use crate::protocol::LogLevel;
+use crate::protocol::{ClientCapabilities, LogLevel};
 
 /// How many notifications may wait for the socket before a handler that sends more has to wait too.
 const OUTBOX: usize = 16;
@@ -93,6 +93,26 @@ impl Context {
     #[must_use]
     pub fn client_capabilities(&self) -> Option<Raw<'_>> {
         self.0.message.meta()?.client_capabilities()
+    }
+
+    /// Whether the client has declared all of `capabilities` for this request. What it has not declared must not be
+    /// asked of it.
+    ///
+    /// ```
+    /// use mcp_layers::dispatch::{Context, HandlerError, InputRequired, ToolResult};
+    /// use mcp_layers::protocol::ClientCapabilities;
+    ///
+    /// async fn where_am_i(context: Context) -> Result<ToolResult, HandlerError> {
+    ///     if context.can(&ClientCapabilities::new().with_roots()) {
+    ///         return Ok(InputRequired::new().list_roots("roots").into());
+    ///     }
+    ///     Ok("somewhere".into())
+    /// }
+    /// # let _ = where_am_i;
+    /// ```
+    #[must_use]
+    pub fn can(&self, capabilities: &ClientCapabilities) -> bool {
+        capabilities.missing_from(self.client_capabilities()).is_empty()
     }
 
     /// The client's answer to the input request `key` of an earlier round.

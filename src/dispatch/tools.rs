@@ -17,7 +17,7 @@ use super::schema::Validator;
 use crate::catalog::ToolFacts;
 use crate::message::{Raw, RawObject};
 use crate::protocol::mirror::ParamHeaders;
-use crate::protocol::{Content, Icon, Text};
+use crate::protocol::{ClientCapabilities, Content, Icon, Text};
 use crate::rejection::{Rejection, shorten};
 
 /// What a tool returns.
@@ -199,6 +199,7 @@ type Pending = std::pin::Pin<Box<dyn Future<Output = Result<ToolResult, HandlerE
 pub struct Tool {
     name: String,
     definition: Map<String, Value>,
+    required_capabilities: ClientCapabilities,
     handler: Box<Handler>,
     /// Whether the handler's own reading of the arguments proves the schema.
     proves_schema: bool,
@@ -268,7 +269,13 @@ impl Tool {
         let mut definition = Map::new();
         definition.insert("name".to_owned(), Value::from(name.as_str()));
         definition.insert("inputSchema".to_owned(), input_schema);
-        Self { name, definition, handler: Box::new(handler), proves_schema: false }
+        Self {
+            name,
+            definition,
+            required_capabilities: ClientCapabilities::new(),
+            handler: Box::new(handler),
+            proves_schema: false,
+        }
     }
 
     fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
@@ -320,6 +327,16 @@ impl Tool {
         self.with_output_schema(schema_of::<T>(false))
     }
 
+    /// What a client must have declared to call the tool: a [`CapabilityLayer`](crate::layers::CapabilityLayer) that is
+    /// given this server as its catalog refuses the others. Defaults to nothing.
+    ///
+    /// What the tool merely makes use of when it is there is not for this: ask
+    /// [`Context::can`](super::Context::can).
+    pub fn with_required_capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+        self.required_capabilities = capabilities;
+        self
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -349,7 +366,7 @@ impl Tool {
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
-            facts: Arc::new(ToolFacts { param_headers }),
+            facts: Arc::new(ToolFacts { param_headers, required_capabilities: self.required_capabilities }),
             input: (!self.proves_schema).then_some(input),
             output,
             handler: self.handler,
