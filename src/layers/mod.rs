@@ -4,15 +4,18 @@
 //! [`EndpointLayer`](crate::endpoint::EndpointLayer); *policies* judge a parsed message and sit below it. Stacking a
 //! policy where there is no message does not compile.
 
+pub mod capability;
 pub mod guard;
 pub mod headers;
 pub mod limits;
 mod mirrored;
 pub mod origin;
+mod outbound;
 #[cfg(test)]
 mod testing;
 pub mod version;
 
+pub use self::capability::{CapabilityLayer, RequireExtensionLayer};
 pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;
