@@ -10,3 +10,7 @@ pub mod policy;
 pub mod principal;
 pub mod protocol;
 pub mod rejection;
+pub mod store;
+mod trusted_state;
+
+pub use self::trusted_state::TrustedState;

@@ -11,6 +11,7 @@ pub mod limits;
 mod mirrored;
 pub mod origin;
 mod outbound;
+pub mod request_state;
 #[cfg(test)]
 mod testing;
 pub mod version;
@@ -20,4 +21,5 @@ pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
+pub use self::request_state::RequestStateLayer;
 pub use self::version::VersionLayer;
