@@ -6,9 +6,9 @@ use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use crate::body::BoxError;
+use crate::clock::Timestamp;
 
 /// What identifies one sealed state among all that were ever sealed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,9 +35,9 @@ pub struct StateUse {
     /// Which state.
     pub id: StateId,
     /// When it is used.
-    pub now: SystemTime,
+    pub now: Timestamp,
     /// From when on it is refused in any case, and need not be remembered.
-    pub expires_at: SystemTime,
+    pub expires_at: Timestamp,
 }
 
 /// Why a store could not tell.
@@ -96,7 +96,7 @@ pub struct MemoryReplayStore {
 #[derive(Default)]
 struct Used {
     ids: HashSet<StateId>,
-    by_expiry: BinaryHeap<Reverse<(SystemTime, StateId)>>,
+    by_expiry: BinaryHeap<Reverse<(Timestamp, StateId)>>,
 }
 
 impl MemoryReplayStore {
@@ -159,14 +159,13 @@ impl fmt::Debug for MemoryReplayStore {
 mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
 
     fn used(id: u64, now: u64, expires_at: u64) -> StateUse {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&id.to_be_bytes());
-        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let at = |seconds| Timestamp::from_millis(seconds * 1_000);
         StateUse { id: StateId(bytes), now: at(now), expires_at: at(expires_at) }
     }
 

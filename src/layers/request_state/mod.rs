@@ -153,7 +153,8 @@ impl RequestStateLayer {
         self.change(StateSealer::with_encryption)
     }
 
-    /// What tells the time. Defaults to the clock of the operating system.
+    /// What tells the time. Defaults to
+    /// [`WallClock`](crate::clock::WallClock).
     pub fn with_clock(self, clock: impl Clock) -> Self {
         self.change(|sealer| sealer.with_clock(clock))
     }

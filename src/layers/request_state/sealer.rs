@@ -19,7 +19,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -29,7 +29,7 @@ use sha2::{Digest as _, Sha256};
 use super::binding::Binding;
 use super::fault::{OpenFault, SealError};
 use super::key::{Derived, StateKeys};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Timestamp, WallClock};
 use crate::store::StateId;
 
 const PREFIX: &str = "v1.";
@@ -90,7 +90,7 @@ pub struct OpenedState {
     /// To be given when the next state of the same chain is sealed.
     pub chain: ChainStart,
     /// When it expires.
-    pub expires_at: SystemTime,
+    pub expires_at: Timestamp,
 }
 
 impl fmt::Debug for OpenedState {
@@ -164,7 +164,7 @@ impl StateSealer {
             max_bytes: 16 * 1024,
             #[cfg(feature = "aead")]
             encrypted: false,
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(WallClock),
             ids: Ids::new(),
         }
     }
@@ -200,7 +200,7 @@ impl StateSealer {
         self
     }
 
-    /// What tells the time. Defaults to the clock of the operating system.
+    /// What tells the time. Defaults to [`WallClock`].
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -208,11 +208,10 @@ impl StateSealer {
     }
 
     fn seconds(&self) -> u64 {
-        // A clock before 1970 is wrong; that every state has expired then is safe.
-        self.clock.now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs())
+        self.clock.now().as_millis() / 1_000
     }
 
-    pub(super) fn now(&self) -> SystemTime {
+    pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
@@ -316,7 +315,7 @@ impl StateSealer {
             state,
             id: StateId(claims.id),
             chain: ChainStart(claims.chain),
-            expires_at: UNIX_EPOCH.checked_add(Duration::from_secs(claims.expires_at)).unwrap_or(self.now()),
+            expires_at: Timestamp::from_millis(claims.expires_at.saturating_mul(1_000)),
         })
     }
 
