@@ -533,10 +533,9 @@ impl ToolEntry {
 /// A result that asks for input; one that asks for nothing is the handler's mistake.
 pub(super) fn write_input_required(asked: InputRequired) -> Outcome {
     match asked.into_result() {
-        Some(Ok(result)) => Ok(result),
-        Some(Err(_)) | None => {
-            tracing::error!("a handler asked for input, but neither for any request nor with a state");
-            Err(Failure::internal())
-        }
+        Some(Ok(result)) => return Ok(result),
+        Some(Err(error)) => tracing::error!(%error, "what a handler asks for cannot be written as JSON"),
+        None => tracing::error!("a handler asked for input, but neither for any request nor with a state"),
     }
+    Err(Failure::internal())
 }
