@@ -18,7 +18,7 @@ fn main() {
 
 /// The body of a `tools/call` whose arguments take about `size` bytes: objects in arrays, of all kinds of values.
 fn body(size: usize) -> Bytes {
-    let rows: Vec<Value> = (0..)
+    let rows: Vec<Value> = (0..100_000)
         .map(|n| {
             json!({"id": n, "name": format!("Item number {n}"), "price": f64::from(n) * 1.25, "tags": ["a", "b\n", "c"],
                    "stock": {"here": n % 7, "there": null}, "sold": n % 2 == 0})

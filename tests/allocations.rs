@@ -38,7 +38,7 @@ fn parsing_a_call_allocates_the_same_few_times_whatever_its_arguments_are() {
     for shape in shapes {
         let body = call(&shape);
         // The envelope's, the parameters' and the metadata's members, and what the clones share.
-        assert_eq!(allocations(|| Message::parse(body.clone()).unwrap()), 4, "{:.60}", shape);
+        assert_eq!(allocations(|| Message::parse(body.clone()).unwrap()), 4, "{shape:.60}");
     }
 }
 
@@ -91,4 +91,57 @@ fn the_version_layer_allocates_for_the_revision_that_it_leaves_only() {
     // The map of the extensions, its table and the value; where there are extensions already, the value alone.
     assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 3);
     assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 1);
+}
+
+/// One call through the whole stack, from the bytes of the request to those of the response.
+#[test]
+fn a_call_through_the_stack_allocates_a_bounded_number_of_times() {
+    use http::Request;
+    use http_body_util::{BodyExt as _, Full};
+    use mcp_layers::dispatch::{Dispatch, Tool};
+    use mcp_layers::endpoint::EndpointLayer;
+    use mcp_layers::layers::{HeadersLayer, OriginLayer, VersionLayer};
+    use tower::{Service as _, ServiceBuilder};
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let count = |tools: usize| {
+        let server = (0..tools)
+            .map(|n| {
+                let name = if n == 0 { "t".to_owned() } else { format!("t{n}") };
+                Tool::raw(name, serde_json::json!({"type": "object"}), |_, _| async { Ok("done") })
+            })
+            .fold(Dispatch::builder("s", "1.0.0"), mcp_layers::dispatch::Builder::tool)
+            .build()
+            .unwrap();
+        let mut stack = ServiceBuilder::new()
+            .layer(OriginLayer::new())
+            .layer(EndpointLayer::new())
+            .layer(VersionLayer::new())
+            .layer(HeadersLayer::new().with_catalog(server.clone()))
+            .service(server);
+        let request = || {
+            Request::post("/mcp")
+                .header("host", "localhost:3000")
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream")
+                .header("mcp-protocol-version", "2026-07-28")
+                .header("mcp-method", "tools/call")
+                .header("mcp-name", "t")
+                .body(Full::new(call(r#"{"a":1}"#)))
+                .unwrap()
+        };
+        let mut once = || {
+            let request = request();
+            allocations(|| {
+                let response = runtime.block_on(stack.call(request)).unwrap();
+                assert_eq!(response.status(), 200);
+                runtime.block_on(response.into_body().collect()).unwrap().to_bytes().len()
+            })
+        };
+        once();
+        once()
+    };
+    let one = count(1);
+    assert!(one <= 22, "{one}");
+    assert_eq!(count(1000), one, "the number of tools makes no difference");
 }
