@@ -24,6 +24,7 @@ use std::sync::Arc;
 use http::Extensions;
 use serde_json::Value;
 
+use crate::protocol::ClientCapabilities;
 use crate::protocol::mirror::{InvalidAnnotation, ParamHeaders};
 
 /// Tells layers about tools.
@@ -47,21 +48,17 @@ impl<C: ToolCatalog + ?Sized> ToolCatalog for Arc<C> {
 pub struct ToolFacts {
     /// The arguments that calls mirror into `Mcp-Param-*` headers.
     pub param_headers: ParamHeaders,
+    /// What a client must have declared to call the tool.
+    pub required_capabilities: ClientCapabilities,
 }
 
 impl ToolFacts {
-    /// What is known of a tool whose annotations have been read already.
-    #[must_use]
-    pub fn new(param_headers: ParamHeaders) -> Self {
-        Self { param_headers }
-    }
-
     /// Reads the facts out of a tool's `inputSchema`.
     ///
     /// # Errors
     /// If an `x-mcp-header` in the schema breaks a rule.
     pub fn from_schema(schema: &Value) -> Result<Self, InvalidAnnotation> {
-        Ok(Self { param_headers: ParamHeaders::from_schema(schema)? })
+        Ok(Self { param_headers: ParamHeaders::from_schema(schema)?, ..Self::default() })
     }
 }
 

@@ -103,6 +103,20 @@ impl Clock for SystemClock {
     }
 }
 
+/// The machine's clock as it stands: set forward and back with it, and right after the machine has slept.
+///
+/// For what machines must agree on, such as when a sealed state expires.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WallClock;
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        // A clock before 1970 is wrong. At the end of time everything has expired, which is the safe mistake.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::MAX);
+        Timestamp::default() + since
+    }
+}
+
 /// A clock that moves when it is told to: for tests, which then need not sleep.
 pub struct ManualClock(AtomicU64);
 

@@ -54,13 +54,27 @@ impl Call {
     fn respond(&mut self, outcome: Outcome) -> Response<Reply> {
         let id = self.id.take();
         match outcome {
+            Ok(result) if result.get("requestState").is_some() && !self.context.keeps_state() => {
+                tracing::error!(
+                    message = ?self.context.message(),
+                    "a handler gave a state that nothing protects: put RequestStateLayer above the dispatcher, or choose \
+                     Builder::with_unprotected_request_state"
+                );
+                fail(id, Failure::internal())
+            }
             Ok(mut result) => {
                 self.server.complete(&mut result);
                 Response::new(Reply::Answer(Answer::result(id, result)))
             }
-            Err(Failure::Rejected(rejection)) => rejection.into_response(id),
-            Err(Failure::Error(error)) => Response::new(Reply::Answer(Answer::error(id, error))),
+            Err(failure) => fail(id, failure),
         }
+    }
+}
+
+fn fail(id: Option<RequestId>, failure: Failure) -> Response<Reply> {
+    match failure {
+        Failure::Rejected(rejection) => rejection.into_response(id),
+        Failure::Error(error) => Response::new(Reply::Answer(Answer::error(id, error))),
     }
 }
 

@@ -10,8 +10,10 @@ use http::request::Parts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::error::HandlerError;
 use crate::message::{Kind, Message, Raw, RawObject};
-use crate::protocol::LogLevel;
+use crate::protocol::{ClientCapabilities, LogLevel};
+use crate::trusted_state::TrustedState;
 
 /// How many notifications may wait for the socket before a handler that sends more has to wait too.
 const OUTBOX: usize = 16;
@@ -45,6 +47,8 @@ struct Call {
     message: Message,
     /// Whether the server has declared that it logs.
     logging: bool,
+    /// Whether states are trusted that no layer protects.
+    unprotected_state: bool,
     outbox: Mutex<Outbox>,
 }
 
@@ -62,8 +66,8 @@ struct Outbox {
 }
 
 impl Context {
-    pub(super) fn new(parts: Parts, message: Message, logging: bool) -> Self {
-        Self(Arc::new(Call { parts, message, logging, outbox: Mutex::default() }))
+    pub(super) fn new(parts: Parts, message: Message, logging: bool, unprotected_state: bool) -> Self {
+        Self(Arc::new(Call { parts, message, logging, unprotected_state, outbox: Mutex::default() }))
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
@@ -95,6 +99,26 @@ impl Context {
         self.0.message.meta()?.client_capabilities()
     }
 
+    /// Whether the client has declared all of `capabilities` for this request. What it has not declared must not be
+    /// asked of it.
+    ///
+    /// ```
+    /// use mcp_layers::dispatch::{Context, HandlerError, InputRequired, ToolResult};
+    /// use mcp_layers::protocol::ClientCapabilities;
+    ///
+    /// async fn where_am_i(context: Context) -> Result<ToolResult, HandlerError> {
+    ///     if context.can(&ClientCapabilities::new().with_roots()) {
+    ///         return Ok(InputRequired::new().list_roots("roots").into());
+    ///     }
+    ///     Ok("somewhere".into())
+    /// }
+    /// # let _ = where_am_i;
+    /// ```
+    #[must_use]
+    pub fn can(&self, capabilities: &ClientCapabilities) -> bool {
+        capabilities.missing_from(self.client_capabilities()).is_empty()
+    }
+
     /// The client's answer to the input request `key` of an earlier round.
     ///
     /// `None` if it is missing, is no object, or looks like a JSON-RPC envelope; the handler then asks again.
@@ -119,10 +143,37 @@ impl Context {
         response.get("content")?.decode_owned().ok()
     }
 
-    /// The `requestState` that the client gave back, if it is a string.
+    /// The state that an earlier round has [given](super::InputRequired::with_state), which a layer above has verified.
+    ///
+    /// `None` if there is none, or if it is not a `T`, as may be when another version of the server has given it; the
+    /// handler then begins anew.
+    ///
+    /// Specification: `basic/patterns/mrtr`.
     #[must_use]
-    pub fn request_state(&self) -> Option<String> {
-        self.0.message.request_state()?.to_str().map(std::borrow::Cow::into_owned)
+    pub fn request_state<T: DeserializeOwned>(&self) -> Option<T> {
+        let state = self.0.message.request_state()?.to_str()?;
+        serde_json::from_str(&state)
+            .inspect_err(|error| {
+                // The error itself may quote the state.
+                let fault = error.classify();
+                tracing::warn!(request = ?self.0.message, ?fault, "a requestState is not of the type that is read");
+            })
+            .ok()
+    }
+
+    /// Whether states can be given out and taken back.
+    pub(super) fn keeps_state(&self) -> bool {
+        self.0.unprotected_state || self.extension::<TrustedState>().is_some()
+    }
+
+    /// The parameters as a `T`; members that it does not have are ignored, `_meta` among them.
+    ///
+    /// # Errors
+    /// Whatever `T` does not accept: 400 -32602.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        let params = self.0.message.params().map_or_else(|| "{}".to_owned(), RawObject::to_string);
+        serde_json::from_str(&params)
+            .map_err(|error| HandlerError::invalid_params(format!("invalid params: {error}")))
     }
 
     /// Tells the client how far the work has come. Does nothing if the client has not asked for it, and drops

@@ -69,7 +69,7 @@ impl HandlerError {
     }
 
     /// How the failure of a prompt or resource is shown.
-    pub(super) fn into_failure(self, method: &'static str) -> Failure {
+    pub(super) fn into_failure(self, method: &str) -> Failure {
         match self.0 {
             Kind::Visible(text) => Failure::Error(ErrorObject::new(code::INTERNAL_ERROR, text)),
             Kind::Rejected(rejection) => Failure::Rejected(rejection),
@@ -184,6 +184,16 @@ pub enum BuildError {
         /// What it is.
         kind: &'static str,
     },
+    /// A method has the name of one that the protocol defines.
+    SpecMethod {
+        /// The name.
+        name: String,
+    },
+    /// A method exists in no revision.
+    NoRevision {
+        /// Its name.
+        name: String,
+    },
     /// Something does not serialize as JSON.
     Json(serde_json::Error),
     /// The server was built without anything of this kind, and has not announced it: see
@@ -208,6 +218,12 @@ impl fmt::Display for BuildError {
                 write!(f, "the URI template `{template}` cannot be used: {reason}")
             }
             Self::Unnamed { kind } => write!(f, "a {kind} has an empty name"),
+            Self::SpecMethod { name } => {
+                write!(f, "the protocol itself defines the method `{name}`: give yours another name")
+            }
+            Self::NoRevision { name } => {
+                write!(f, "the method `{name}` exists in no revision: name at least one")
+            }
             Self::Json(error) => write!(f, "a definition cannot be written as JSON: {error}"),
             Self::NotOffered { kind } => write!(
                 f,

@@ -17,7 +17,7 @@ use super::schema::Validator;
 use crate::catalog::ToolFacts;
 use crate::message::{Kind, Message, Raw, RawObject};
 use crate::protocol::mirror::ParamHeaders;
-use crate::protocol::{Content, Icon, Text};
+use crate::protocol::{ClientCapabilities, Content, Icon, Text};
 use crate::rejection::{Rejection, shorten};
 
 /// What a tool returns.
@@ -197,6 +197,7 @@ type Handler = dyn Fn(Arguments, Context, &Arc<ToolEntry>) -> Result<Work, Strin
 pub struct Tool {
     name: String,
     definition: Map<String, Value>,
+    required_capabilities: ClientCapabilities,
     handler: Box<Handler>,
     /// Whether the handler's own reading of the arguments proves the schema.
     proves_schema: bool,
@@ -264,7 +265,13 @@ impl Tool {
         let mut definition = Map::new();
         definition.insert("name".to_owned(), Value::from(name.as_str()));
         definition.insert("inputSchema".to_owned(), input_schema);
-        Self { name, definition, handler: Box::new(handler), proves_schema: false }
+        Self {
+            name,
+            definition,
+            required_capabilities: ClientCapabilities::new(),
+            handler: Box::new(handler),
+            proves_schema: false,
+        }
     }
 
     fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
@@ -316,6 +323,16 @@ impl Tool {
         self.with_output_schema(schema_of::<T>(false))
     }
 
+    /// What a client must have declared to call the tool: a [`CapabilityLayer`](crate::layers::CapabilityLayer) that is
+    /// given this server as its catalog refuses the others. Defaults to nothing.
+    ///
+    /// What the tool merely makes use of when it is there is not for this: ask
+    /// [`Context::can`](super::Context::can).
+    pub fn with_required_capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+        self.required_capabilities = capabilities;
+        self
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -345,7 +362,7 @@ impl Tool {
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
-            facts: Arc::new(ToolFacts::new(param_headers)),
+            facts: Arc::new(ToolFacts { param_headers, required_capabilities: self.required_capabilities }),
             input: (!self.proves_schema).then_some(input),
             output,
             handler: self.handler,
@@ -521,10 +538,9 @@ impl ToolEntry {
 /// A result that asks for input; one that asks for nothing is the handler's mistake.
 pub(super) fn write_input_required(asked: InputRequired) -> Outcome {
     match asked.into_result() {
-        Some(Ok(result)) => Ok(result),
-        Some(Err(_)) | None => {
-            tracing::error!("a handler asked for input, but neither for any request nor with a state");
-            Err(Failure::internal())
-        }
+        Some(Ok(result)) => return Ok(result),
+        Some(Err(error)) => tracing::error!(%error, "what a handler asks for cannot be written as JSON"),
+        None => tracing::error!("a handler asked for input, but neither for any request nor with a state"),
     }
+    Err(Failure::internal())
 }

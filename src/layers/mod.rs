@@ -38,19 +38,24 @@
 
 #[cfg(feature = "cache")]
 pub mod cache;
+pub mod capability;
 pub mod guard;
 pub mod headers;
 pub mod limits;
 mod mirrored;
 pub mod origin;
+mod outbound;
+pub mod request_state;
 #[cfg(test)]
 mod testing;
 pub mod version;
 
 #[cfg(feature = "cache")]
 pub use self::cache::CacheLayer;
+pub use self::capability::{CapabilityLayer, RequireExtensionLayer};
 pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
+pub use self::request_state::RequestStateLayer;
 pub use self::version::VersionLayer;

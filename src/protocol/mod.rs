@@ -1,5 +1,6 @@
 //! The words of MCP: revisions, methods, header names, error codes and the rules for mirrored values.
 
+mod capability;
 pub mod code;
 mod content;
 pub mod header;
@@ -9,6 +10,7 @@ pub mod method;
 pub mod mirror;
 mod revision;
 
+pub use capability::{ClientCapabilities, ExtensionId, InvalidExtensionId, required_server_capability};
 pub use content::{
     Annotations, CacheScope, Content, Icon, PromptMessage, ResourceContents, ResourceLink, Role, Text,
 };
