@@ -265,6 +265,7 @@ impl Rejection {
     }
 
     fn response<B>(self, body: B) -> Response<B> {
+        tracing::debug!(status = self.0.status.as_u16(), code = self.0.code, message = %self.0.message, "refused");
         let mut response = Response::new(body);
         *response.status_mut() = self.0.status;
         response.headers_mut().extend(self.0.headers.clone());

@@ -224,6 +224,12 @@ impl Builder {
         self
     }
 
+    /// Announces completions although nothing that is registered yet has any. Defaults to what is registered.
+    pub fn with_completions(mut self) -> Self {
+        self.announced.completions = true;
+        self
+    }
+
     /// Announces that handlers send [log messages](super::Context::log); without, they are dropped. Defaults to
     /// off: the specification deprecates them.
     pub fn with_logging(mut self) -> Self {
@@ -258,6 +264,8 @@ impl Builder {
 
     /// Tells clients what is published through `publisher`, a clone of which handlers may hold. Defaults to a
     /// publisher of its own, which [`Dispatch::publisher`] gives.
+    ///
+    /// A publisher is for one server: when that shuts down, all streams that listen to the publisher end.
     pub fn with_publisher(mut self, publisher: Publisher) -> Self {
         self.publisher = publisher;
         self
@@ -294,7 +302,8 @@ impl Builder {
             tools: self.announced.tools || !self.tools.is_empty(),
             prompts: self.announced.prompts || !self.prompts.is_empty(),
             resources: self.announced.resources || !self.resources.is_empty() || !self.templates.is_empty(),
-            completions: self.prompts.iter().any(Prompt::has_completion)
+            completions: self.announced.completions
+                || self.prompts.iter().any(Prompt::has_completion)
                 || self.templates.iter().any(ResourceTemplate::has_completion),
             logging: self.announced.logging,
         };

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use http::request::Parts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 
 use super::error::HandlerError;
 use crate::message::{Kind, Message, Raw, RawObject};
@@ -23,7 +23,9 @@ const OUTBOX: usize = 16;
 /// It is cheap to clone and may be moved into tasks; what such a task sends after the answer is dropped.
 ///
 /// A request that has sent nothing is answered as plain JSON; the first notification turns the response into a
-/// stream of Server-Sent Events.
+/// stream of Server-Sent Events. From then on the handler goes on only while the client reads: a client that stops
+/// reading stops the handler, timers in it included. Work that must go on belongs into a task of its own, and what must
+/// not be held for long (locks, transactions) is given back before something is sent.
 ///
 /// ```
 /// use mcp_layers::dispatch::{Context, Dispatch, Tool};
@@ -50,6 +52,8 @@ struct Call {
     /// Whether states are trusted that no layer protects.
     unprotected_state: bool,
     outbox: Mutex<Outbox>,
+    /// Wakes handlers that wait for room.
+    room: Notify,
 }
 
 #[derive(Default)]
@@ -61,13 +65,18 @@ struct Outbox {
     closed: bool,
     /// Who writes the response.
     reader: Option<Waker>,
-    /// Handlers that wait for room.
-    writers: Vec<Waker>,
 }
 
 impl Context {
     pub(super) fn new(parts: Parts, message: Message, logging: bool, unprotected_state: bool) -> Self {
-        Self(Arc::new(Call { parts, message, logging, unprotected_state, outbox: Mutex::default() }))
+        Self(Arc::new(Call {
+            parts,
+            message,
+            logging,
+            unprotected_state,
+            outbox: Mutex::default(),
+            room: Notify::new(),
+        }))
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
@@ -239,17 +248,26 @@ impl Context {
                 return;
             }
         };
-        poll_fn(|cx| self.poll_send(&mut message, cx)).await;
+        loop {
+            let room = self.0.room.notified();
+            let mut room = std::pin::pin!(room);
+            // Waits from before the look at the outbox: room that is made in between is not missed.
+            room.as_mut().enable();
+            if self.send(&mut message) {
+                return;
+            }
+            room.await;
+        }
     }
 
-    fn poll_send(&self, message: &mut Option<Message>, cx: &mut TaskContext<'_>) -> Poll<()> {
+    /// Puts `message` into the outbox; says whether that is settled, or there is no room.
+    fn send(&self, message: &mut Option<Message>) -> bool {
         let mut outbox = self.outbox();
         if outbox.closed {
-            return Poll::Ready(());
+            return true;
         }
         if outbox.waiting.len() >= OUTBOX {
-            outbox.writers.push(cx.waker().clone());
-            return Poll::Pending;
+            return false;
         }
         outbox.waiting.extend(message.take());
         let reader = outbox.reader.take();
@@ -257,7 +275,7 @@ impl Context {
         if let Some(reader) = reader {
             reader.wake();
         }
-        Poll::Ready(())
+        true
     }
 
     /// The next notification to write; remembers the caller if there is none.
@@ -265,9 +283,8 @@ impl Context {
         let mut outbox = self.outbox();
         match outbox.waiting.pop_front() {
             Some(message) => {
-                let writers = std::mem::take(&mut outbox.writers);
                 drop(outbox);
-                writers.into_iter().for_each(Waker::wake);
+                self.0.room.notify_waiters();
                 Poll::Ready(message)
             }
             None => {
@@ -287,12 +304,8 @@ impl Context {
 
     /// From now on nothing is sent any more; tasks that wait for room go on.
     pub(super) fn close(&self) {
-        let writers = {
-            let mut outbox = self.outbox();
-            outbox.closed = true;
-            std::mem::take(&mut outbox.writers)
-        };
-        writers.into_iter().for_each(Waker::wake);
+        self.outbox().closed = true;
+        self.0.room.notify_waiters();
     }
 
     /// The request's parameter `name` as an object, or an empty one if it is absent.

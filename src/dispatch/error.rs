@@ -10,7 +10,7 @@ use crate::rejection::Rejection;
 
 /// What a handler fails with.
 ///
-/// Any error turns into one with `?`, and is then logged but not shown to the caller, who learns only that
+/// Any error type turns into one with `?` (boxed errors with [`internal`](Self::internal)), and is then logged but not shown to the caller, who learns only that
 /// something failed. What the caller, or the model behind it, is meant to read is said with
 /// [`visible`](Self::visible).
 ///
@@ -55,6 +55,12 @@ impl HandlerError {
         Self(Kind::Rejected(Rejection::invalid_params(text)))
     }
 
+    /// A failure that is logged and not shown, for errors that `?` does not take, such as boxed ones.
+    #[must_use]
+    pub fn internal(error: impl Into<BoxError>) -> Self {
+        Self(Kind::Internal(error.into()))
+    }
+
     /// How a tool's failure is shown: as text in a result, or else as an error of the protocol.
     pub(super) fn into_tool_failure(self, tool: &str) -> Result<Cow<'static, str>, Failure> {
         match self.0 {
@@ -92,7 +98,9 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
     }
 }
 
-/// A JSON-RPC error as it stands, with HTTP status 200.
+/// A JSON-RPC error with HTTP status 200. Its code should be one of JSON-RPC's, or one outside -32768 to -32000, which
+/// is free for applications; codes from -32099 to -32000 are replaced, because they are reserved. Errors that the
+/// specification defines are made with [`Rejection`].
 impl From<ErrorObject> for HandlerError {
     fn from(error: ErrorObject) -> Self {
         Self(Kind::Error(error))
@@ -110,16 +118,14 @@ impl fmt::Display for HandlerError {
     }
 }
 
-/// Codes that this revision forbids are replaced: "resource not found" of earlier revisions by the one that took
-/// its place, and whatever else is reserved by an internal error.
+/// Codes that are not a handler's to choose are replaced: "resource not found" of earlier revisions by the one that took
+/// its place, and whatever else is reserved by an internal error. What the specification defines among them goes with a
+/// status and with data of its own: that is what a [`Rejection`] is for.
 ///
 /// Specification: `basic/index`, "Error Codes".
 fn permitted(mut error: ErrorObject) -> ErrorObject {
     error.code = match error.code {
         -32002 => code::INVALID_PARAMS,
-        code::HEADER_MISMATCH
-        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
-        | code::UNSUPPORTED_PROTOCOL_VERSION => error.code,
         -32099..=-32000 => code::INTERNAL_ERROR,
         other => other,
     };
@@ -259,7 +265,7 @@ mod tests {
         assert_eq!(code(-32042), -32603);
         assert_eq!(code(-32000), -32603);
         assert_eq!(code(-32099), -32603);
-        assert_eq!(code(-32021), -32021);
+        assert_eq!(code(-32021), -32603);
         assert_eq!(code(-31999), -31999);
         assert_eq!(code(42), 42);
     }

@@ -185,8 +185,12 @@ impl Dispatch {
     /// Adds a prompt and tells listening clients.
     ///
     /// # Errors
-    /// As for [`add_tool`](Self::add_tool).
+    /// As for [`add_tool`](Self::add_tool); and if it has completions, but the server was built without any and without
+    /// [`with_completions`](Builder::with_completions).
     pub fn add_prompt(&self, prompt: Prompt) -> Result<(), BuildError> {
+        if prompt.has_completion() && !self.0.capabilities.completions {
+            return Err(BuildError::NotOffered { kind: "completion" });
+        }
         let name = prompt.name().to_owned();
         Self::add(self.0.capabilities.prompts, &self.0.prompts, &name, || prompt.build())?;
         self.0.subscriptions.publisher().prompts_list_changed();
@@ -237,7 +241,8 @@ impl Dispatch {
     /// Shuts down gracefully: streams of `subscriptions/listen` get their answer, calls in progress finish, and new
     /// requests are refused with 503. Returns when no call is in progress any more.
     ///
-    /// Bound the wait with a timeout if handlers may hang; dropping this future does not reopen the server.
+    /// Bound the wait with a timeout if handlers may hang; dropping this future does not reopen the server. A handler
+    /// that waits for it waits for itself.
     pub async fn shutdown(&self) {
         self.0.server.close();
         self.0.subscriptions.close();
@@ -291,8 +296,14 @@ impl Dispatch {
         self.work(request, |context| Ok(method.call(context)))
     }
 
-    /// A state that nobody vouches for reaches no handler.
-    fn check_state(&self, request: &Request<Message>) -> Result<(), Rejection> {
+    /// A state that nobody vouches for reaches no handler, and neither do answers that cannot be told apart.
+    fn check_round(&self, request: &Request<Message>) -> Result<(), Rejection> {
+        if request.body().input_responses().is_some() {
+            let responses = request.body().params().and_then(|params| params.object("inputResponses"));
+            if let Some(Err(error)) = responses {
+                return Err(Rejection::invalid_params(format!("in `params.inputResponses`, {error}")));
+            }
+        }
         let Some(state) = request.body().request_state() else { return Ok(()) };
         if state.kind() != Kind::String {
             return Err(Rejection::invalid_request_state());
@@ -309,7 +320,7 @@ impl Dispatch {
     }
 
     fn call_tool(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
-        self.check_state(&request)?;
+        self.check_round(&request)?;
         let message = request.body();
         let name = target(message)?;
         let arguments = tools::read_call(message)?;
@@ -318,7 +329,7 @@ impl Dispatch {
     }
 
     fn get_prompt(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
-        self.check_state(&request)?;
+        self.check_round(&request)?;
         let name = target(request.body())?;
         let prompt = self.0.prompts.get(&name).ok_or_else(|| prompts::unknown(&name))?;
         self.work(request, |context| {
@@ -328,7 +339,7 @@ impl Dispatch {
     }
 
     fn read_resource(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
-        self.check_state(&request)?;
+        self.check_round(&request)?;
         let uri = target(request.body())?.into_owned();
         let hint = self.0.hints.of(method::RESOURCES_READ);
         self.work(request, |context| {

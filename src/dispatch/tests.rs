@@ -998,3 +998,134 @@ async fn content_of_every_kind_is_written_as_specified() {
         ])
     );
 }
+
+#[tokio::test]
+async fn a_read_that_a_client_has_answered_for_is_not_kept() {
+    let hint = CacheHint::public(std::time::Duration::from_secs(60));
+    let server = Dispatch::builder("s", "1")
+        .resource(
+            Resource::new("a://b", "b", |_| async { Ok(ResourceContents::text("a://b", "c")) })
+                .with_cache(hint),
+        )
+        .build()
+        .unwrap();
+    let first = result(&server, "resources/read", json!({"uri": "a://b"})).await;
+    assert_eq!((&first["ttlMs"], &first["cacheScope"]), (&json!(60_000), &json!("public")));
+    let retry = result(&server, "resources/read", json!({"uri": "a://b", "inputResponses": {"k": {}}})).await;
+    assert_eq!((&retry["ttlMs"], &retry["cacheScope"]), (&json!(0), &json!("private")));
+}
+
+#[tokio::test]
+async fn answers_of_a_wrong_shape_are_refused() {
+    let server = Dispatch::builder("s", "1").tool(tool("t")).build().unwrap();
+    for responses in ["[]", "7", "\"a\"", r#"{"k":{},"k":{}}"#] {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"t","inputResponses":{responses}}}}}"#
+        );
+        let response = server.clone().call(Request::new(Message::parse(body).unwrap())).await.unwrap();
+        assert_eq!(response.status(), 400, "{responses}");
+        let answer = response.body().answer().unwrap().outcome().map(|_| ()).unwrap_err().code;
+        assert_eq!(answer, -32602, "{responses}");
+    }
+    result(&server, "tools/call", json!({"name": "t", "inputResponses": null})).await;
+}
+
+#[cfg(feature = "schema")]
+#[tokio::test]
+async fn arguments_that_serde_would_take_but_the_schema_forbids_do_not_reach_a_typed_tool() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code, reason = "only their schema matters")]
+    struct Point {
+        x: i32,
+        y: i32,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    enum Mode {
+        Safe,
+        Fast,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code, reason = "only their schema matters")]
+    struct Arguments {
+        point: Point,
+        mode: Mode,
+    }
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&called);
+    let tool = move |name: &str| {
+        let count = Arc::clone(&count);
+        Tool::new(name, move |_: Arguments, _| {
+            count.fetch_add(1, Ordering::Relaxed);
+            async { Ok("done") }
+        })
+    };
+    let server = Dispatch::builder("s", "1")
+        .tool(tool("checked"))
+        .tool(tool("unchecked").with_unchecked_arguments())
+        .build()
+        .unwrap();
+    for arguments in
+        [json!({"point": [1, 2], "mode": "Safe"}), json!({"point": {"x": 1, "y": 2}, "mode": {"Fast": null}})]
+    {
+        let refused = result(&server, "tools/call", json!({"name": "checked", "arguments": arguments})).await;
+        assert_eq!(refused["isError"], true, "{arguments}");
+    }
+    assert_eq!(called.load(Ordering::Relaxed), 0);
+    let arguments = json!({"point": [1, 2], "mode": "Safe"});
+    result(&server, "tools/call", json!({"name": "unchecked", "arguments": arguments})).await;
+    assert_eq!(called.load(Ordering::Relaxed), 1);
+}
+
+#[cfg(feature = "schema")]
+#[tokio::test]
+async fn arguments_that_name_a_member_twice_do_not_reach_a_tool() {
+    let schema = json!({"type": "object", "properties": {"mode": {"enum": ["safe"]}}});
+    let tool = Tool::raw("t", schema, |arguments, _| async move { Ok(arguments.raw().text().to_owned()) });
+    let server = Dispatch::builder("s", "1").tool(tool).build().unwrap();
+    for arguments in [r#"{"mode":"danger","mode":"safe"}"#, r#"{"mo\u0064e":"danger","mode":"safe"}"#] {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
+        );
+        let response = server.clone().call(Request::new(Message::parse(body).unwrap())).await.unwrap();
+        let answer = response.body().answer().unwrap().to_string();
+        assert!(answer.contains("is named twice") && answer.contains("\"isError\":true"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn completions_that_come_later_must_be_announced() {
+    let server = Dispatch::builder("s", "1").with_prompts().build().unwrap();
+    let prompt = || {
+        let argument = PromptArgument::optional("x").with_completion(|_, _| async { Ok(Vec::new()) });
+        Prompt::new("p", |_, _| async { Ok(Vec::new()) }).with_argument(argument)
+    };
+    assert!(matches!(server.add_prompt(prompt()), Err(BuildError::NotOffered { kind: "completion" })));
+    let server = Dispatch::builder("s", "1").with_prompts().with_completions().build().unwrap();
+    assert!(server.add_prompt(prompt()).is_ok());
+}
+
+#[tokio::test]
+async fn a_send_that_is_polled_again_and_again_while_the_client_is_slow_keeps_no_more_than_one_waker() {
+    let tool = Tool::raw("t", json!({"type": "object"}), |_, context: Context| async move {
+        for step in 1..=16_i32 {
+            context.progress(step.into(), None, "").await;
+        }
+        let mut waiting = Box::pin(context.progress(17.0, None, ""));
+        let kept = allocation_counter::measure(|| {
+            let waker = std::task::Waker::noop();
+            for _ in 0..10_000 {
+                let _ = waiting.as_mut().poll(&mut TaskContext::from_waker(waker));
+            }
+        });
+        assert!(kept.bytes_current < 1_000, "{kept:?}");
+        waiting.await;
+        Ok("done")
+    });
+    let server = Dispatch::builder("s", "1").tool(tool).build().unwrap();
+    let mut stream =
+        stream(respond(&server, "tools/call", json!({"name": "t", "_meta": {"progressToken": 1}})).await);
+    for _ in 0..17 {
+        assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/progress");
+    }
+    assert_eq!(next(&mut stream).await.unwrap()["result"]["resultType"], "complete");
+}

@@ -199,8 +199,8 @@ pub struct Tool {
     definition: Map<String, Value>,
     required_capabilities: ClientCapabilities,
     handler: Box<Handler>,
-    /// Whether the handler's own reading of the arguments proves the schema.
-    proves_schema: bool,
+    /// Whether the arguments are validated before the handler sees them.
+    validates: bool,
 }
 
 impl Tool {
@@ -232,13 +232,10 @@ impl Tool {
         R: Into<ToolResult>,
     {
         let schema = schema_of::<A>(true);
-        let proves_schema = !super::schema::asks_more_than_serde(&schema);
-        let mut tool = Self::made(name, schema, move |arguments, context, entry| {
+        Self::made(name, schema, move |arguments, context, entry| {
             let arguments = arguments.raw().decode_owned::<A>().map_err(|error| error.to_string())?;
             Ok(entry.work(handler(arguments, context)))
-        });
-        tool.proves_schema = proves_schema;
-        tool
+        })
     }
 
     /// A tool with a schema of its own, whose handler is given the arguments as they were sent.
@@ -270,7 +267,7 @@ impl Tool {
             definition,
             required_capabilities: ClientCapabilities::new(),
             handler: Box::new(handler),
-            proves_schema: false,
+            validates: true,
         }
     }
 
@@ -300,6 +297,14 @@ impl Tool {
     /// Specification: `server/tools`, "Tool Annotations".
     pub fn with_annotations(self, annotations: Value) -> Self {
         self.with("annotations", annotations)
+    }
+
+    /// Leaves it to the handler to check its arguments: they are not validated against the schema, and members may be
+    /// named twice in them. Saves reading the arguments once more; a Rust type alone accepts more than its schema says
+    /// (an array for a struct, for one). Defaults to validation.
+    pub fn with_unchecked_arguments(mut self) -> Self {
+        self.validates = false;
+        self
     }
 
     /// One more member of the definition's `_meta`.
@@ -363,7 +368,7 @@ impl Tool {
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
             facts: Arc::new(ToolFacts { param_headers, required_capabilities: self.required_capabilities }),
-            input: (!self.proves_schema).then_some(input),
+            input: self.validates.then_some(input),
             output,
             handler: self.handler,
             name,
@@ -423,7 +428,7 @@ pub(super) fn unknown(name: &str) -> Rejection {
 impl ToolEntry {
     /// Starts the handler.
     ///
-    /// Failures are shown as BEHAVIOUR section 3 says: what the model can mend is a result with `isError`.
+    /// What the model can mend is a result with `isError` (`server/tools`, "Error Handling").
     pub(super) fn call(self: Arc<Self>, arguments: Arguments, context: Context) -> Work {
         let valid = self.check_input(&arguments);
         valid.and_then(|()| (self.handler)(arguments, context, &self)).unwrap_or_else(|reason| {
@@ -448,10 +453,7 @@ impl ToolEntry {
     #[cfg(feature = "schema")]
     fn check_input(&self, arguments: &Arguments) -> Result<(), String> {
         match &self.input {
-            Some(validator) => {
-                let value = arguments.raw().decode_owned::<Value>().map_err(|error| error.to_string())?;
-                validator.check(&value)
-            }
+            Some(validator) => validator.check(&super::schema::read_unambiguous(arguments.raw().text())?),
             None => Ok(()),
         }
     }

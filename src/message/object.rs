@@ -148,7 +148,7 @@ impl RawObject {
             scanner.finish()?;
             return Err(NotAnObject::OtherKind);
         }
-        let opened = Opened::read(&mut scanner, &source, 0, |_, _| Ok(None))?;
+        let opened = Opened::read(&mut scanner, &source, 0, usize::MAX, |_, _| Ok(None))?;
         scanner.finish()?;
         opened.into_object(source)
     }
@@ -240,6 +240,7 @@ impl RawObject {
     }
 
     /// Gives the member `name` a number, without an allocation if it is there already.
+    #[cfg(feature = "cache")]
     pub(crate) fn set_number(&mut self, name: &str, number: u64) {
         self.put(name, Text::Digits(Digits::of(number)));
     }
@@ -253,6 +254,11 @@ impl RawObject {
     pub(crate) fn push_text(&mut self, name: &'static str, text: ByteString) {
         debug_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{text}");
         self.push(name, Text::Shared(text));
+    }
+
+    /// Like [`push_static`](Self::push_static) with a number.
+    pub(crate) fn push_number(&mut self, name: &'static str, number: u64) {
+        self.push(name, Text::Digits(Digits::of(number)));
     }
 
     fn push(&mut self, name: &'static str, value: Text) {
@@ -362,8 +368,9 @@ impl fmt::Display for RawObject {
 }
 
 impl fmt::Debug for RawObject {
+    /// Shows the names of the members; their values may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        f.debug_set().entries(self.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -377,24 +384,33 @@ impl Serialize for RawObject {
 pub(super) struct Opened {
     whole: Span,
     members: Vec<Member>,
+    /// There were more members than wanted.
+    overfull: bool,
 }
 
 impl Opened {
     /// Reads an object member by member. `open` may read a member's value itself (and then returns its span)
-    /// instead of having it skipped.
+    /// instead of having it skipped. No more than `max_members` are kept.
     pub(super) fn read<'a>(
         scanner: &mut Scanner<'a>,
         text: &'a str,
         depth: u32,
+        max_members: usize,
         mut open: impl FnMut(&mut Scanner<'a>, &str) -> Result<Option<Span>, SyntaxError>,
     ) -> Result<Self, SyntaxError> {
         let mut members = Vec::with_capacity(4);
+        let mut overfull = false;
         let whole = scanner.object(depth, |scanner, name| {
             let decoded = unescape(name.inner.of(text), name.escaped);
             let value = match open(scanner, &decoded)? {
                 Some(span) => span,
                 None => scanner.value(depth + 1)?,
             };
+            // What is beyond the bound is still read, because whether it is JSON is said first; but it is not kept.
+            overfull |= members.len() == max_members;
+            if overfull {
+                return Ok(());
+            }
             let name = match decoded {
                 Cow::Borrowed(_) => Text::Source(name.inner),
                 Cow::Owned(decoded) => Text::Shared(decoded.into()),
@@ -402,15 +418,15 @@ impl Opened {
             members.push(Member { name, value: Text::Source(value) });
             Ok(())
         })?;
-        Ok(Self { whole, members })
+        Ok(Self { whole, members, overfull })
     }
 
     pub(super) fn span(&self) -> Span {
         self.whole
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.members.len()
+    pub(super) fn is_overfull(&self) -> bool {
+        self.overfull
     }
 
     pub(super) fn into_object(self, source: ByteString) -> Result<RawObject, NotAnObject> {

@@ -144,8 +144,9 @@ impl<'a> Raw<'a> {
 }
 
 impl fmt::Debug for Raw<'_> {
+    /// Shows kind and length; the value may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        write!(f, "Raw({:?}, {} bytes)", self.kind(), self.0.len())
     }
 }
 

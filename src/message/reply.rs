@@ -82,7 +82,7 @@ pub struct Answer {
 }
 
 /// The `error` of an answer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ErrorObject {
     /// Which error it is; see [`protocol::code`](crate::protocol::code).
     pub code: i64,
@@ -117,6 +117,16 @@ impl ErrorObject {
     #[must_use]
     pub fn data(&self) -> Option<Raw<'_>> {
         self.data.as_deref().map(Raw)
+    }
+}
+
+impl fmt::Debug for ErrorObject {
+    /// Leaves the data out: it may hold what is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ErrorObject")
+            .field("code", &self.code)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
     }
 }
 
