@@ -126,23 +126,23 @@ async fn relies_on_state(context: Context) -> Result<ToolResult, HandlerError> {
 }
 
 async fn what_it_can(context: Context) -> Result<ToolResult, HandlerError> {
-    let answered =
-        ["elicit_input", "sample_input"].into_iter().filter(|key| context.input_response(key).is_some());
-    let answered: Vec<_> = answered.collect();
+    let mut answered = vec!["elicit_input", "sample_input"];
+    answered.retain(|key| context.input_response(key).is_some());
     if !answered.is_empty() {
         return Ok(format!("capabilities-ok: received {}", answered.join(", ")).into());
     }
-    let mut asked = InputRequired::new();
-    if !can(&context, "elicitation") && !can(&context, "sampling") {
+    let (elicits, samples) = (can(&context, "elicitation"), can(&context, "sampling"));
+    if !elicits && !samples {
         return Ok("No supported capabilities declared".into());
     }
-    if can(&context, "elicitation") {
+    let mut asked = InputRequired::new().with_state("asked what the client can answer");
+    if elicits {
         asked = asked.elicit("elicit_input", "Elicitation input", form("value", "string"));
     }
-    if can(&context, "sampling") {
+    if samples {
         asked = asked.sample("sample_input", question("Sample request", 50));
     }
-    Ok(asked.with_state("asked what the client can answer").into())
+    Ok(asked.into())
 }
 
 async fn value(context: Context) -> Result<ToolResult, HandlerError> {
