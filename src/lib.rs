@@ -33,6 +33,7 @@
 
 pub mod body;
 pub mod catalog;
+pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
 pub mod layers;
@@ -43,6 +44,8 @@ pub mod protocol;
 pub mod rejection;
 #[doc(hidden)]
 pub mod sse;
+#[cfg(feature = "cache")]
+pub mod store;
 
 /// Compiles and runs the examples of the README.
 #[cfg(all(doctest, feature = "schema"))]

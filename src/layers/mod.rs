@@ -36,6 +36,8 @@
 //! serve(ServiceBuilder::new().layer(EndpointLayer::new()).layer(VersionLayer::new()).service(server));
 //! ```
 
+#[cfg(feature = "cache")]
+pub mod cache;
 pub mod guard;
 pub mod headers;
 pub mod limits;
@@ -45,6 +47,8 @@ pub mod origin;
 mod testing;
 pub mod version;
 
+#[cfg(feature = "cache")]
+pub use self::cache::CacheLayer;
 pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;

@@ -39,6 +39,19 @@ impl Change {
     }
 }
 
+/// What a change makes invalid in a cache.
+#[cfg(feature = "cache")]
+impl From<&Change> for crate::store::Invalidation {
+    fn from(change: &Change) -> Self {
+        match change {
+            Change::ToolsListChanged => Self::Tools,
+            Change::PromptsListChanged => Self::Prompts,
+            Change::ResourcesListChanged => Self::Resources,
+            Change::ResourceUpdated(uri) => Self::Resource((&**uri).into()),
+        }
+    }
+}
+
 /// Publishes changes to the clients that listen for them.
 ///
 /// It is cheap to clone, and clones publish to the same listeners. All methods can be called from any thread and
@@ -92,6 +105,29 @@ impl Publisher {
     /// Publishes any change.
     pub fn publish(&self, change: &Change) {
         self.bus.publish(change);
+    }
+
+    /// Has `observer` called with every change that is published from now on, by the thread that publishes it and
+    /// before any listener can hear of it: what a cache forgets then is gone when a client asks again.
+    ///
+    /// It may publish other changes. If it panics, that is logged, and the change goes on.
+    ///
+    /// ```
+    /// use mcp_layers::dispatch::Publisher;
+    /// # #[cfg(feature = "cache")] {
+    /// use mcp_layers::layers::cache::ResponseCache;
+    ///
+    /// let publisher = Publisher::new();
+    /// let cache = ResponseCache::new("this server");
+    /// let in_observer = cache.clone();
+    /// publisher.observe(move |change| in_observer.invalidate(&change.into()));
+    /// publisher.tools_list_changed();
+    /// assert_eq!(cache.statistics().invalidations, 1);
+    /// # }
+    /// ```
+    pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
+        let observer: Observer = Arc::new(observer);
+        self.bus.observe(&observer);
     }
 
     /// Publishes that `tools/list` gives another result now.

@@ -1,0 +1,90 @@
+//! Counts changes, so that an invalidation wins against whatever is in flight.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock::Timestamp;
+use crate::store::{CacheKey, Invalidation};
+
+/// How many counters there are. Two topics that share one invalidate each other, which costs a miss now and then and
+/// is never wrong; in return the counters take the same room however many resources change.
+const SLOTS: usize = 4096;
+
+/// Counters of changes, which never go back.
+pub(super) struct Generations {
+    slots: Box<[Slot]>,
+    hasher: RandomState,
+    /// Tells entries that this cache wrote from those of another that shares the store.
+    writer: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    count: AtomicU64,
+    /// When it last counted, for entries of other writers, whose counts say nothing here.
+    at: AtomicU64,
+}
+
+/// What an invalidation is about, within an upstream.
+#[derive(Hash)]
+enum Topic<'a> {
+    Method(&'static str),
+    Read(&'a str),
+}
+
+impl Generations {
+    pub(super) fn new() -> Self {
+        let hasher = RandomState::new();
+        let slots = std::iter::repeat_with(Slot::default).take(SLOTS).collect();
+        Self { slots, writer: hasher.hash_one("writer") ^ RandomState::new().hash_one(0), hasher }
+    }
+
+    pub(super) const fn writer(&self) -> u64 {
+        self.writer
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash are as good as others")]
+    fn slot(&self, upstream: &str, topic: Option<&Topic<'_>>) -> &Slot {
+        &self.slots[self.hasher.hash_one((upstream, topic)) as usize % SLOTS]
+    }
+
+    fn of(&self, key: &CacheKey) -> [&Slot; 2] {
+        let topic = match key.param() {
+            Some(uri) if key.method() == crate::protocol::method::RESOURCES_READ => Topic::Read(uri),
+            _ => Topic::Method(key.method()),
+        };
+        [self.slot(key.upstream(), None), self.slot(key.upstream(), Some(&topic))]
+    }
+
+    /// A number that is another after each invalidation that covers `key`. Counters only grow, so their sum stays the
+    /// same only while each of them does.
+    pub(super) fn current(&self, key: &CacheKey) -> u64 {
+        self.of(key).iter().map(|slot| slot.count.load(Ordering::SeqCst)).sum()
+    }
+
+    /// When `key` was last covered by an invalidation.
+    pub(super) fn changed_at(&self, key: &CacheKey) -> Timestamp {
+        let latest = self.of(key).iter().map(|slot| slot.at.load(Ordering::SeqCst)).max();
+        Timestamp::from_millis(latest.unwrap_or_default())
+    }
+
+    /// What is covered is invalid when this returns.
+    pub(super) fn bump(&self, upstream: &str, what: &Invalidation, now: Timestamp) {
+        use crate::protocol::method::{PROMPTS_LIST, RESOURCES_LIST, RESOURCES_TEMPLATES_LIST, TOOLS_LIST};
+        let bump = |topic: Option<Topic<'_>>| {
+            let slot = self.slot(upstream, topic.as_ref());
+            slot.at.fetch_max(now.as_millis(), Ordering::SeqCst);
+            slot.count.fetch_add(1, Ordering::SeqCst);
+        };
+        match what {
+            Invalidation::Tools => bump(Some(Topic::Method(TOOLS_LIST))),
+            Invalidation::Prompts => bump(Some(Topic::Method(PROMPTS_LIST))),
+            Invalidation::Resources => {
+                bump(Some(Topic::Method(RESOURCES_LIST)));
+                bump(Some(Topic::Method(RESOURCES_TEMPLATES_LIST)));
+            }
+            Invalidation::Resource(uri) => bump(Some(Topic::Read(uri))),
+            Invalidation::Everything => bump(None),
+        }
+    }
+}
