@@ -107,29 +107,6 @@ impl Publisher {
         self.bus.publish(change);
     }
 
-    /// Has `observer` called with every change that is published from now on, by the thread that publishes it and
-    /// before any listener can hear of it: what a cache forgets then is gone when a client asks again.
-    ///
-    /// It may publish other changes. If it panics, that is logged, and the change goes on.
-    ///
-    /// ```
-    /// use mcp_layers::dispatch::Publisher;
-    /// # #[cfg(feature = "cache")] {
-    /// use mcp_layers::layers::cache::ResponseCache;
-    ///
-    /// let publisher = Publisher::new();
-    /// let cache = ResponseCache::new("this server");
-    /// let in_observer = cache.clone();
-    /// publisher.observe(move |change| in_observer.invalidate(&change.into()));
-    /// publisher.tools_list_changed();
-    /// assert_eq!(cache.statistics().invalidations, 1);
-    /// # }
-    /// ```
-    pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
-        let observer: Observer = Arc::new(observer);
-        self.bus.observe(&observer);
-    }
-
     /// Publishes that `tools/list` gives another result now.
     pub fn tools_list_changed(&self) {
         self.publish(&Change::ToolsListChanged);
