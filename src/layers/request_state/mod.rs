@@ -28,7 +28,7 @@
 //!
 //! # Order
 //! Last above the server, below [`CapabilityLayer`](crate::layers::CapabilityLayer). Reads the
-//! [`Principal`](crate::principal::Principal), the method, the target, the arguments and `requestState`; writes
+//! [`Principal`], the method, the target, the arguments and `requestState`; writes
 //! `requestState` and [`TrustedState`].
 //!
 //! # Example

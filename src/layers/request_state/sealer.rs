@@ -252,6 +252,7 @@ impl StateSealer {
         header
     }
 
+    #[cfg_attr(not(feature = "aead"), expect(clippy::unnecessary_wraps, reason = "encrypting may fail"))]
     fn write(
         &self,
         key: &Derived,
