@@ -30,8 +30,8 @@ fn round(bencher: Bencher<'_, '_>, size: usize) {
     let (sealer, state) = (sealer(), "s".repeat(size));
     let binding = Binding::new(&message(), None).expect("no name comes twice");
     bencher.bench(|| {
-        let sealed = sealer.seal(black_box(&state), &binding, None).expect("is short");
-        sealer.open(black_box(&sealed), &binding).expect("was just sealed")
+        let text = sealer.seal(black_box(&state), &binding, None).expect("is short");
+        sealer.open(black_box(&text), &binding).expect("was just sealed")
     });
 }
 

@@ -43,7 +43,7 @@ struct Confirmation {
     sure: bool,
 }
 
-async fn delete(files: Files, arguments: Arguments, context: Context) -> Result<ToolResult, HandlerError> {
+fn delete(files: &Files, arguments: &Arguments, context: &Context) -> Result<ToolResult, HandlerError> {
     let Delete { file } = arguments.decode()?;
     match (context.elicited("confirm"), context.request_state()) {
         (Some(Confirmation { sure: true }), Some(Asked { bytes })) => {
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let schema = json!({"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]});
     let shared = Arc::clone(&files);
     let tool = Tool::raw("delete", schema, move |arguments, context| {
-        delete(Arc::clone(&shared), arguments, context)
+        std::future::ready(delete(&shared, &arguments, &context))
     });
     let server = Dispatch::builder("files", "1.0.0").tool(tool).build()?;
 

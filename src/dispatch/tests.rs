@@ -808,20 +808,23 @@ async fn a_round_of_input_is_asked_for_and_read() {
 
 /// A server whose tool, prompt and resource count the rounds.
 fn counter() -> Builder {
-    async fn count<R: From<InputRequired>>(context: Context, done: R) -> Result<R, HandlerError> {
-        Ok(match context.request_state::<u32>() {
+    fn count<R: From<InputRequired>>(
+        context: &Context,
+        done: R,
+    ) -> std::future::Ready<Result<R, HandlerError>> {
+        std::future::ready(Ok(match context.request_state::<u32>() {
             Some(_) => done,
             None => InputRequired::new().with_state(&1_u32).into(),
-        })
+        }))
     }
     let schema = json!({"type": "object"});
     Dispatch::builder("s", "1")
-        .tool(Tool::raw("t", schema, |_, context| count(context, ToolResult::from("done"))))
+        .tool(Tool::raw("t", schema, |_, context| count(&context, ToolResult::from("done"))))
         .prompt(Prompt::new("t", |_, context| {
-            count(context, PromptResult::from(PromptMessage::user("done")))
+            count(&context, PromptResult::from(PromptMessage::user("done")))
         }))
         .resource(Resource::new("t://", "t", |context| {
-            count(context, ReadResult::from(ResourceContents::text("t://", "done")))
+            count(&context, ReadResult::from(ResourceContents::text("t://", "done")))
         }))
 }
 

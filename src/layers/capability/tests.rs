@@ -22,6 +22,7 @@ fn call(name: &str, capabilities: Value) -> Request<Message> {
     request(&body("tools/call", name, capabilities), [])
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as the assertions take it")]
 fn missing(required: Value) -> Option<Value> {
     Some(json!({ "requiredCapabilities": required }))
 }

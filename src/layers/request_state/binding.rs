@@ -334,8 +334,8 @@ mod tests {
     /// The same value with members in reverse order, numbers and strings spelled in another way.
     fn respelled(value: &Value) -> String {
         let string = |string: &str| {
-            let units = string.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect::<String>();
-            format!("\"{units}\"")
+            let units = string.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect::<Vec<_>>();
+            format!("\"{}\"", units.concat())
         };
         match value {
             Value::Number(number) => format!("{number}.000e+00"),

@@ -28,7 +28,7 @@
 //!
 //! # Order
 //! Last above the server, below [`CapabilityLayer`](crate::layers::CapabilityLayer). Reads the
-//! [`Principal`](crate::principal::Principal), the method, the target, the arguments and `requestState`; writes
+//! [`Principal`], the method, the target, the arguments and `requestState`; writes
 //! `requestState` and [`TrustedState`].
 //!
 //! # Example
@@ -284,8 +284,8 @@ fn seal(sealer: &StateSealer, round: &Round, answer: &mut Answer) -> Result<(), 
     };
     let binding = Binding::new(&round.message, round.principal.as_ref())
         .map_err(|ambiguous| Rejection::invalid_params(ambiguous.to_string()))?;
-    let sealed = sealer.seal(inside, &binding, round.chain).map_err(|error| wrong(&error))?;
-    result.set_text("requestState", format!("\"{sealed}\"").into());
+    let text = sealer.seal(inside, &binding, round.chain).map_err(|error| wrong(&error))?;
+    result.set_text("requestState", format!("\"{text}\"").into());
     Ok(())
 }
 

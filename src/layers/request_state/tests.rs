@@ -1,3 +1,5 @@
+#![allow(clippy::similar_names, reason = "a sealer seals what is sealed")]
+
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -554,7 +556,9 @@ fn no_byte_of_a_sealed_state_can_be_changed_left_out_or_added() {
             let sealed = sealer.seal(state, &binding, None).unwrap();
             assert_eq!(sealer.open(&sealed, &binding).unwrap().state, state);
             for at in 0..sealed.len() {
-                for other in ALPHABET.iter().chain(b".=+/ \n\0") {
+                // Every letter at the end, where bits may be left over; one in seven elsewhere.
+                let few = if at + 3 > sealed.len() { 1 } else { 7 };
+                for other in ALPHABET.iter().skip(at % few).step_by(few).chain(b".=+/ \n\0") {
                     if sealed.as_bytes()[at] == *other {
                         continue;
                     }
