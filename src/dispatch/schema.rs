@@ -32,6 +32,8 @@ impl Validator {
         #[cfg(feature = "schema")]
         {
             let compiled = jsonschema::options()
+                // Said outright, because another crate in the build may switch on what fetches.
+                .with_retriever(Nothing)
                 .build(schema)
                 .map_err(|error| BuildError::Schema { name: name.to_owned(), reason: error.to_string() })?;
             Ok(Self { compiled })
@@ -45,6 +47,17 @@ impl Validator {
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         // The first fault only: finding all of them costs time and memory in proportion to what a caller sends.
         self.compiled.validate(value).map_err(|error| describe(&error))
+    }
+}
+
+/// Retrieves nothing: a schema stands for itself (`basic/index`, "`$ref` Resolution").
+#[cfg(feature = "schema")]
+struct Nothing;
+
+#[cfg(feature = "schema")]
+impl jsonschema::Retrieve for Nothing {
+    fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Value, crate::body::BoxError> {
+        Err(format!("`{uri}` is outside the schema, and is not fetched").into())
     }
 }
 
