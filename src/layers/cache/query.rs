@@ -6,7 +6,8 @@ use bytestring::ByteString;
 use http::{HeaderMap, Request, header};
 
 use super::flight::{FlightKey, Who};
-use super::response_cache::{PartitionBy, ResponseCache};
+use super::response_cache::ResponseCache;
+use super::settings::PartitionBy;
 use crate::clock::Timestamp;
 use crate::message::{Message, RawObject};
 use crate::principal::{Partition, Principal};
