@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::fill::Landed;
 use super::flight::Flights;
-use super::generation::Generations;
+use super::generation::{Generations, Topics};
 use super::query::Query;
 use super::settings::Settings;
 use super::statistics::{Counters, Statistics, count};
@@ -251,7 +251,7 @@ impl<S: CacheStore> ResponseCache<S> {
     pub async fn lookup_stale(&self, query: &Query) -> Option<Hit> {
         let found = self.find(query).await;
         found.hit.or_else(|| {
-            let hit = self.stale_hit(found.stale?);
+            let hit = self.stale_hit(query, found.stale?);
             hit.inspect(|_| count(&self.counters.stale))
         })
     }
@@ -264,7 +264,7 @@ impl<S: CacheStore> ResponseCache<S> {
         let now = self.now();
         query.keys().find_map(|key| {
             let entry = self.shared.store.peek(key)?;
-            match self.judge(key, &entry, now) {
+            match self.judge(key, query.topics, &entry, now) {
                 Worth::Fresh(remaining) => Some(Hit { entry, remaining }),
                 _ => None,
             }
@@ -278,7 +278,7 @@ impl<S: CacheStore> ResponseCache<S> {
         }
         for key in query.keys() {
             let Some(Some(entry)) = self.ask(self.shared.store.get(key)).await else { continue };
-            match self.judge(key, &entry, self.now()) {
+            match self.judge(key, query.topics, &entry, self.now()) {
                 Worth::Fresh(remaining) => {
                     found.hit = Some(Hit { entry, remaining });
                     return found;
@@ -296,12 +296,12 @@ impl<S: CacheStore> ResponseCache<S> {
         found
     }
 
-    fn judge(&self, key: &CacheKey, entry: &Entry, now: Timestamp) -> Worth {
+    fn judge(&self, key: &CacheKey, topics: Topics, entry: &Entry, now: Timestamp) -> Worth {
         if entry.key() != key {
             self.failed(&"it gave an entry that belongs to another key");
             return Worth::Nothing;
         }
-        if !self.is_current(entry) {
+        if !self.is_current(entry, topics) {
             return Worth::Nothing;
         }
         // An entry from the future is none: nobody could say when it expires.
@@ -315,8 +315,8 @@ impl<S: CacheStore> ResponseCache<S> {
     }
 
     /// What is served where asking anew has failed: an entry that is still within its bound.
-    pub(super) fn stale_hit(&self, entry: Entry) -> Option<Hit> {
-        match self.judge(entry.key(), &entry, self.now()) {
+    pub(super) fn stale_hit(&self, query: &Query, entry: Entry) -> Option<Hit> {
+        match self.judge(entry.key(), query.topics, &entry, self.now()) {
             Worth::Fresh(remaining) => Some(Hit { entry, remaining }),
             Worth::Stale => Some(Hit { entry, remaining: Duration::ZERO }),
             Worth::Expired | Worth::Nothing => None,
@@ -324,14 +324,14 @@ impl<S: CacheStore> ResponseCache<S> {
     }
 
     /// Whether nothing has made the entry invalid.
-    pub(super) fn is_current(&self, entry: &Entry) -> bool {
+    pub(super) fn is_current(&self, entry: &Entry, topics: Topics) -> bool {
         let generations = &self.shared.generations;
         let stamp = entry.stamp();
         if stamp.writer == generations.writer() {
-            stamp.generation == generations.current(entry.key())
+            stamp.generation == generations.current(topics)
         } else {
             // Whoever wrote it counted for itself; but both can read a clock.
-            Timestamp::from_millis(stamp.requested) > generations.changed_at(entry.key())
+            Timestamp::from_millis(stamp.requested) > generations.changed_at(topics)
         }
     }
 
