@@ -2,7 +2,7 @@
 # Instructions and allocations of one request, per scenario of benches/cache_hit.rs. Needs valgrind.
 set -eu
 cd "$(dirname "$0")/.."
-bench=$(cargo bench --bench cache_hit --no-run --message-format=json 2>/dev/null |
+bench=$(cargo bench --no-default-features --features cache --bench cache_hit --no-run --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*cache_hit[^"]*\)".*/\1/p')
 few=500 many=1500
 

@@ -195,10 +195,10 @@ impl<S: CacheStore> ResponseCache<S> {
 
     /// Keeps an entry, unless it has been made invalid while it was on its way.
     pub(super) async fn keep_entry(&self, query: &Query, entry: &Entry) -> bool {
-        if !self.is_current(entry) || self.put(entry.clone()).await.is_none() {
+        if !self.is_current(entry, query.topics) || self.put(entry.clone()).await.is_none() {
             return false;
         }
-        if !self.is_current(entry) {
+        if !self.is_current(entry, query.topics) {
             self.forget(entry.key()).await;
             return false;
         }
@@ -219,7 +219,7 @@ impl<S: CacheStore> ResponseCache<S> {
         outcome: Result<Response<Reply>, InnerError>,
     ) -> (Landed, Option<Response<Reply>>) {
         // It may have become too old, or invalid, while the inner service was asked.
-        let stale = found.stale.and_then(|entry| self.stale_hit(entry));
+        let stale = found.stale.and_then(|entry| self.stale_hit(query, entry));
         let response = match (outcome, stale) {
             (Ok(response), stale) => {
                 let Reply::Answer(answer) = response.body() else { return (Landed::Alone, Some(response)) };

@@ -25,6 +25,10 @@ struct Slot {
     at: AtomicU64,
 }
 
+/// Where changes are counted that cover a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Topics([usize; 2]);
+
 /// What an invalidation is about, within an upstream.
 #[derive(Hash)]
 enum Topic<'a> {
@@ -44,27 +48,32 @@ impl Generations {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash are as good as others")]
-    fn slot(&self, upstream: &str, topic: Option<&Topic<'_>>) -> &Slot {
-        &self.slots[self.hasher.hash_one((upstream, topic)) as usize % SLOTS]
+    fn slot(&self, upstream: &str, topic: Option<&Topic<'_>>) -> usize {
+        self.hasher.hash_one((upstream, topic)) as usize % SLOTS
     }
 
-    fn of(&self, key: &CacheKey) -> [&Slot; 2] {
+    fn of(&self, topics: Topics) -> [&Slot; 2] {
+        topics.0.map(|slot| &self.slots[slot])
+    }
+
+    /// Where the changes that cover `key` are counted: the same for all partitions.
+    pub(super) fn topics(&self, key: &CacheKey) -> Topics {
         let topic = match key.param() {
             Some(uri) if key.method() == crate::protocol::method::RESOURCES_READ => Topic::Read(uri),
             _ => Topic::Method(key.method()),
         };
-        [self.slot(key.upstream(), None), self.slot(key.upstream(), Some(&topic))]
+        Topics([self.slot(key.upstream(), None), self.slot(key.upstream(), Some(&topic))])
     }
 
-    /// A number that is another after each invalidation that covers `key`. Counters only grow, so their sum stays the
+    /// A number that is another after each invalidation that covers the topics. Counters only grow, so their sum stays the
     /// same only while each of them does.
-    pub(super) fn current(&self, key: &CacheKey) -> u64 {
-        self.of(key).iter().map(|slot| slot.count.load(Ordering::SeqCst)).sum()
+    pub(super) fn current(&self, topics: Topics) -> u64 {
+        self.of(topics).iter().map(|slot| slot.count.load(Ordering::SeqCst)).sum()
     }
 
-    /// When `key` was last covered by an invalidation.
-    pub(super) fn changed_at(&self, key: &CacheKey) -> Timestamp {
-        let latest = self.of(key).iter().map(|slot| slot.at.load(Ordering::SeqCst)).max();
+    /// When they were last covered by an invalidation.
+    pub(super) fn changed_at(&self, topics: Topics) -> Timestamp {
+        let latest = self.of(topics).iter().map(|slot| slot.at.load(Ordering::SeqCst)).max();
         Timestamp::from_millis(latest.unwrap_or_default())
     }
 
@@ -72,7 +81,7 @@ impl Generations {
     pub(super) fn bump(&self, upstream: &str, what: &Invalidation, now: Timestamp) {
         use crate::protocol::method::{PROMPTS_LIST, RESOURCES_LIST, RESOURCES_TEMPLATES_LIST, TOOLS_LIST};
         let bump = |topic: Option<Topic<'_>>| {
-            let slot = self.slot(upstream, topic.as_ref());
+            let slot = &self.slots[self.slot(upstream, topic.as_ref())];
             slot.at.fetch_max(now.as_millis(), Ordering::SeqCst);
             slot.count.fetch_add(1, Ordering::SeqCst);
         };

@@ -95,14 +95,16 @@ mod generation;
 mod query;
 mod response_cache;
 mod service;
+mod settings;
 mod statistics;
 mod stream;
 mod tendency;
 
 pub use self::fill::InnerError;
 pub use self::query::{CacheMode, Query};
-pub use self::response_cache::{Hit, PartitionBy, ResponseCache};
+pub use self::response_cache::{Hit, ResponseCache};
 pub use self::service::{CacheFuture, CacheLayer, CacheService};
+pub use self::settings::PartitionBy;
 pub use self::statistics::Statistics;
 
 use crate::message::RawObject;

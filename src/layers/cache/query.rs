@@ -6,7 +6,9 @@ use bytestring::ByteString;
 use http::{HeaderMap, Request, header};
 
 use super::flight::{FlightKey, Who};
-use super::response_cache::{PartitionBy, ResponseCache};
+use super::generation::Topics;
+use super::response_cache::ResponseCache;
+use super::settings::PartitionBy;
 use crate::clock::Timestamp;
 use crate::message::{Message, RawObject};
 use crate::principal::{Partition, Principal};
@@ -44,6 +46,7 @@ pub struct Query {
     pub(super) own: Option<CacheKey>,
     /// Where the entries for everybody are; `None` if public is not trusted.
     pub(super) shared: Option<CacheKey>,
+    pub(super) topics: Topics,
     pub(super) generation: u64,
     pub(super) requested: Timestamp,
     pub(super) refresh: bool,
@@ -90,14 +93,15 @@ impl<S: CacheStore> ResponseCache<S> {
         let revision = modern(request)?;
         let partition = self.partition(extensions.get::<Principal>());
         let key = CacheKey { upstream: self.upstream_shared(), revision, operation, param, partition };
-        let generation = self.generations().current(&key);
+        let topics = self.generations().topics(&key);
+        let generation = self.generations().current(topics);
         let shared = self.settings().trust_public.then(|| CacheKey { partition: None, ..key.clone() });
         let own = partition.is_some().then_some(key);
         if own.is_none() && shared.is_none() {
             return None;
         }
         let refresh = mode == CacheMode::Refresh;
-        Some(Query { own, shared, generation, requested: self.now(), refresh })
+        Some(Query { own, shared, topics, generation, requested: self.now(), refresh })
     }
 
     fn partition(&self, principal: Option<&Principal>) -> Option<Partition> {

@@ -9,41 +9,15 @@ use std::time::Duration;
 
 use super::fill::Landed;
 use super::flight::Flights;
-use super::generation::Generations;
+use super::generation::{Generations, Topics};
 use super::query::Query;
+use super::settings::Settings;
 use super::statistics::{Counters, Statistics, count};
 use super::tendency::Tendencies;
 use crate::body::BoxError;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::message::{Answer, Message, RequestId};
-use crate::protocol::meta;
 use crate::store::{CacheKey, CacheStore, Entry, Invalidation, MemoryStore};
-
-/// No result is fresh for longer, whatever it says.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// By what callers are told apart, where a result is private.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PartitionBy {
-    /// By the very token that was presented: [`Principal::credential`](crate::principal::Principal::credential). This is
-    /// what the specification asks for: "a different access token requires a different cache".
-    #[default]
-    Token,
-    /// By principal and its scopes, so that entries outlive the tokens. Right where what a token may see depends on
-    /// nothing but these.
-    Principal,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) partition: PartitionBy,
-    pub(super) trust_public: bool,
-    max_ttl: Duration,
-    stale_if_error: Duration,
-    store_timeout: Duration,
-    pub(super) kept_meta: Vec<String>,
-}
 
 /// What all caches over one store share.
 struct Shared<S> {
@@ -192,14 +166,7 @@ impl<S: CacheStore> ResponseCache<S> {
                 failing: AtomicBool::new(false),
             }),
             upstream: upstream.into(),
-            settings: Arc::new(Settings {
-                partition: PartitionBy::default(),
-                trust_public: true,
-                max_ttl: LONGEST,
-                stale_if_error: Duration::ZERO,
-                store_timeout: Duration::from_millis(250),
-                kept_meta: vec![meta::SERVER_INFO.to_owned()],
-            }),
+            settings: Arc::default(),
             counters: Arc::default(),
         }
     }
@@ -218,51 +185,9 @@ impl<S: CacheStore> ResponseCache<S> {
         Self { upstream: upstream.into(), counters: Arc::default(), ..self.clone() }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
-    }
-
-    /// By what callers are told apart. Defaults to [`PartitionBy::Token`].
-    #[must_use]
-    pub fn with_partition(self, by: PartitionBy) -> Self {
-        self.with(|settings| settings.partition = by)
-    }
-
-    /// Whether `public` is believed of this upstream; if not, all its results are private. Defaults to `true`.
-    #[must_use]
-    pub fn with_trust_public(self, trust: bool) -> Self {
-        self.with(|settings| settings.trust_public = trust)
-    }
-
-    /// For how long a result is fresh at most, whatever it says. Defaults to 24 hours, which is also the most.
-    #[must_use]
-    pub fn with_max_ttl(self, max_ttl: Duration) -> Self {
-        self.with(|settings| settings.max_ttl = max_ttl.min(LONGEST))
-    }
-
-    /// For how long after it has expired an entry may still be served if the inner service fails: with an error of
-    /// its own, an HTTP status of 500, 502, 503 or 504, or the code -32603. At most 24 hours. An entry that has been
-    /// invalidated is never served. Defaults to zero: not at all.
-    #[must_use]
-    pub fn with_stale_if_error(self, bound: Duration) -> Self {
-        self.with(|settings| settings.stale_if_error = bound.min(LONGEST))
-    }
-
-    /// How long to wait for the store before its answer counts as a miss. Defaults to 250 ms.
-    ///
-    /// A store that makes the cache wait needs a Tokio runtime with time; [`MemoryStore`] does not.
-    #[must_use]
-    pub fn with_store_timeout(self, timeout: Duration) -> Self {
-        self.with(|settings| settings.store_timeout = timeout)
-    }
-
-    /// Which members of a result's `_meta` belong to the result and not to the one response it came in, and are
-    /// therefore told to everybody. All others are left out of entries, since they may be about the caller or the call.
-    /// Defaults to `io.modelcontextprotocol/serverInfo` alone.
-    #[must_use]
-    pub fn with_kept_meta<K: Into<String>>(self, keys: impl IntoIterator<Item = K>) -> Self {
-        self.with(|settings| settings.kept_meta = keys.into_iter().map(Into::into).collect())
     }
 
     /// The name of what this is in front of.
@@ -311,15 +236,6 @@ impl<S: CacheStore> ResponseCache<S> {
         self.shared.clock.now()
     }
 
-    /// For how long an entry with this `ttl` is fresh.
-    pub(super) fn lifetime(&self, ttl: Duration) -> Duration {
-        ttl.min(self.settings.max_ttl)
-    }
-
-    pub(super) fn keep(&self, ttl: Duration) -> Duration {
-        self.lifetime(ttl) + self.settings.stale_if_error
-    }
-
     /// What is kept for this query and still fresh.
     pub async fn lookup(&self, query: &Query) -> Option<Hit> {
         let hit = match self.lookup_now(query) {
@@ -335,7 +251,7 @@ impl<S: CacheStore> ResponseCache<S> {
     pub async fn lookup_stale(&self, query: &Query) -> Option<Hit> {
         let found = self.find(query).await;
         found.hit.or_else(|| {
-            let hit = self.stale_hit(found.stale?);
+            let hit = self.stale_hit(query, found.stale?);
             hit.inspect(|_| count(&self.counters.stale))
         })
     }
@@ -348,7 +264,7 @@ impl<S: CacheStore> ResponseCache<S> {
         let now = self.now();
         query.keys().find_map(|key| {
             let entry = self.shared.store.peek(key)?;
-            match self.judge(key, &entry, now) {
+            match self.judge(key, query.topics, &entry, now) {
                 Worth::Fresh(remaining) => Some(Hit { entry, remaining }),
                 _ => None,
             }
@@ -362,7 +278,7 @@ impl<S: CacheStore> ResponseCache<S> {
         }
         for key in query.keys() {
             let Some(Some(entry)) = self.ask(self.shared.store.get(key)).await else { continue };
-            match self.judge(key, &entry, self.now()) {
+            match self.judge(key, query.topics, &entry, self.now()) {
                 Worth::Fresh(remaining) => {
                     found.hit = Some(Hit { entry, remaining });
                     return found;
@@ -380,12 +296,12 @@ impl<S: CacheStore> ResponseCache<S> {
         found
     }
 
-    fn judge(&self, key: &CacheKey, entry: &Entry, now: Timestamp) -> Worth {
+    fn judge(&self, key: &CacheKey, topics: Topics, entry: &Entry, now: Timestamp) -> Worth {
         if entry.key() != key {
             self.failed(&"it gave an entry that belongs to another key");
             return Worth::Nothing;
         }
-        if !self.is_current(entry) {
+        if !self.is_current(entry, topics) {
             return Worth::Nothing;
         }
         // An entry from the future is none: nobody could say when it expires.
@@ -399,8 +315,8 @@ impl<S: CacheStore> ResponseCache<S> {
     }
 
     /// What is served where asking anew has failed: an entry that is still within its bound.
-    pub(super) fn stale_hit(&self, entry: Entry) -> Option<Hit> {
-        match self.judge(entry.key(), &entry, self.now()) {
+    pub(super) fn stale_hit(&self, query: &Query, entry: Entry) -> Option<Hit> {
+        match self.judge(entry.key(), query.topics, &entry, self.now()) {
             Worth::Fresh(remaining) => Some(Hit { entry, remaining }),
             Worth::Stale => Some(Hit { entry, remaining: Duration::ZERO }),
             Worth::Expired | Worth::Nothing => None,
@@ -408,14 +324,14 @@ impl<S: CacheStore> ResponseCache<S> {
     }
 
     /// Whether nothing has made the entry invalid.
-    pub(super) fn is_current(&self, entry: &Entry) -> bool {
+    pub(super) fn is_current(&self, entry: &Entry, topics: Topics) -> bool {
         let generations = &self.shared.generations;
         let stamp = entry.stamp();
         if stamp.writer == generations.writer() {
-            stamp.generation == generations.current(entry.key())
+            stamp.generation == generations.current(topics)
         } else {
             // Whoever wrote it counted for itself; but both can read a clock.
-            Timestamp::from_millis(stamp.requested) > generations.changed_at(entry.key())
+            Timestamp::from_millis(stamp.requested) > generations.changed_at(topics)
         }
     }
 

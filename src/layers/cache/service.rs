@@ -281,7 +281,7 @@ where
                 }
             }
             Some(Landed::Stale(hit)) => {
-                if let Some(hit) = cache.stale_hit(hit.entry) {
+                if let Some(hit) = cache.stale_hit(&query, hit.entry) {
                     return Ok(stale(&cache, hit, id));
                 }
             }
