@@ -478,6 +478,7 @@ mod tests {
         assert_eq!(object.len(), 3);
     }
 
+    #[cfg(feature = "cache")]
     #[test]
     fn a_number_is_written_with_its_digits() {
         let mut object = RawObject::parse(r#"{"a":"x"}"#).unwrap();
