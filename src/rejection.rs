@@ -7,6 +7,7 @@
 //! | [`invalid_params`](Rejection::invalid_params) | 400 | -32602 | |
 //! | [`header_mismatch`](Rejection::header_mismatch) | 400 | -32020 | |
 //! | [`unsupported_version`](Rejection::unsupported_version) | 400 | -32022 | `supported`, `requested` |
+//! | [`no_handshake`](Rejection::no_handshake) | 400 | -32022 | `supported`, `requested` |
 //! | [`method_not_found`](Rejection::method_not_found) | 404 | -32601 | |
 //! | [`missing_capability`](Rejection::missing_capability) | 400 | -32021 | `requiredCapabilities` |
 //! | [`internal`](Rejection::internal) | 500 | -32603 | |
@@ -96,6 +97,21 @@ impl Rejection {
             format!("protocol version `{requested}` is not supported; supported: {}", supported.join(", ")),
         )
         .with_data(&json!({ "supported": supported, "requested": requested }))
+    }
+
+    /// An `initialize` of a legacy client, which can do no more than show the message to somebody.
+    #[must_use]
+    pub fn no_handshake(supported: &[&str], requested: &str) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            code::UNSUPPORTED_PROTOCOL_VERSION,
+            format!(
+                "this server has no `initialize` handshake; it supports {}, where every request carries its protocol \
+                 version in `params._meta`: use a client of such a version",
+                supported.join(", ")
+            ),
+        )
+        .with_data(&json!({ "supported": supported, "requested": shorten(requested) }))
     }
 
     /// The method does not exist in this revision, or the server does not offer it.

@@ -120,14 +120,19 @@ impl<'a> Raw<'a> {
     /// The members of an object in order, names decoded, duplicates included; nothing if it is not one.
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> {
         let mut found = Vec::new();
+        self.each_member(|name, value| found.push((name, value)));
+        found.into_iter()
+    }
+
+    /// Has `see` look at what [`members`](Self::members) gives, without collecting it.
+    pub(crate) fn each_member(self, mut see: impl FnMut(Cow<'a, str>, Raw<'a>)) {
         let mut scanner = Scanner::new(self.0);
         // As above.
         let _ = scanner.object(0, |scanner, name: StringSpan| {
             let value = scanner.value(1)?;
-            found.push((unescape(name.inner.of(self.0), name.escaped), Raw(value.of(self.0))));
+            see(unescape(name.inner.of(self.0), name.escaped), Raw(value.of(self.0)));
             Ok(())
         });
-        found.into_iter()
     }
 }
 
