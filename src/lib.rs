@@ -1,12 +1,9 @@
 //! Tower layers for servers that speak the Model Context Protocol over Streamable HTTP.
 
 pub mod body;
-<<<<<<< HEAD
 pub mod catalog;
 pub mod dispatch;
-=======
 pub mod layers;
->>>>>>> layers
 pub mod message;
 pub mod policy;
 pub mod principal;
