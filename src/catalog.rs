@@ -1,29 +1,177 @@
 //! What layers know about tools.
+//!
+//! A layer that judges calls needs to know the tool. It asks a [`ToolCatalog`]: the registry of the dispatcher, a
+//! [`StaticCatalog`] in front of a server that somebody else wrote, or one of your own.
+//!
+//! ```
+//! use http::Extensions;
+//! use mcp_layers::catalog::{StaticCatalog, ToolCatalog};
+//! use serde_json::json;
+//!
+//! let schema = json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+//! let catalog = StaticCatalog::new([("sql", &schema)])?;
+//! let facts = catalog.tool("sql", &Extensions::new()).expect("is listed");
+//! assert_eq!(facts.param_headers.as_slice()[0].header(), "mcp-param-region");
+//! assert!(catalog.tool("rm", &Extensions::new()).is_none());
+//! # Ok::<(), mcp_layers::catalog::CatalogError>(())
+//! ```
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
 use std::sync::Arc;
 
 use http::Extensions;
+use serde_json::Value;
 
-use crate::protocol::mirror::ParamHeaders;
+use crate::protocol::mirror::{InvalidAnnotation, ParamHeaders};
 
-/// Tells layers what is known about a tool.
+/// Tells layers about tools.
+///
+/// The answer may depend on who asks: `extensions` are those of the request. It is given at once; what must be awaited
+/// is awaited above, and left in the extensions.
 pub trait ToolCatalog: Send + Sync + 'static {
-    /// What is known about the tool `name`, for a request with these `extensions`.
+    /// What is known about the tool `name`; `None` if this caller has no such tool.
     fn tool(&self, name: &str, extensions: &Extensions) -> Option<Arc<ToolFacts>>;
 }
 
-/// What is known about a tool.
-#[derive(Clone, Debug, Default)]
+impl<C: ToolCatalog + ?Sized> ToolCatalog for Arc<C> {
+    fn tool(&self, name: &str, extensions: &Extensions) -> Option<Arc<ToolFacts>> {
+        (**self).tool(name, extensions)
+    }
+}
+
+/// What layers may want to know about one tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolFacts {
-    /// Which arguments are mirrored into headers.
+    /// The arguments that calls mirror into `Mcp-Param-*` headers.
     pub param_headers: ParamHeaders,
 }
 
 impl ToolFacts {
-    /// What a tool's schema says.
-    #[must_use]
-    pub fn new(param_headers: ParamHeaders) -> Self {
-        Self { param_headers }
+    /// Reads the facts out of a tool's `inputSchema`.
+    ///
+    /// # Errors
+    /// If an `x-mcp-header` in the schema breaks a rule.
+    pub fn from_schema(schema: &Value) -> Result<Self, InvalidAnnotation> {
+        Ok(Self { param_headers: ParamHeaders::from_schema(schema)? })
+    }
+}
+
+/// The catalog of a layer that has been given none: it knows no tool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCatalog;
+
+impl ToolCatalog for NoCatalog {
+    fn tool(&self, _: &str, _: &Extensions) -> Option<Arc<ToolFacts>> {
+        None
+    }
+}
+
+/// A fixed list of tools, the same for every caller. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct StaticCatalog {
+    tools: Arc<HashMap<Box<str>, Arc<ToolFacts>>>,
+}
+
+impl StaticCatalog {
+    /// Lists tools, each with its `inputSchema`.
+    ///
+    /// # Errors
+    /// If a name comes twice, or an `x-mcp-header` in a schema breaks a rule.
+    pub fn new<'a, N: Into<Box<str>>>(
+        tools: impl IntoIterator<Item = (N, &'a Value)>,
+    ) -> Result<Self, CatalogError> {
+        let mut facts = HashMap::new();
+        for (name, schema) in tools {
+            match facts.entry(name.into()) {
+                Entry::Occupied(entry) => return Err(CatalogError::Duplicate { tool: entry.key().clone() }),
+                Entry::Vacant(entry) => match ToolFacts::from_schema(schema) {
+                    Ok(facts) => entry.insert(Arc::new(facts)),
+                    Err(fault) => return Err(CatalogError::Annotation { tool: entry.into_key(), fault }),
+                },
+            };
+        }
+        Ok(Self { tools: Arc::new(facts) })
+    }
+}
+
+impl ToolCatalog for StaticCatalog {
+    fn tool(&self, name: &str, _: &Extensions) -> Option<Arc<ToolFacts>> {
+        self.tools.get(name).cloned()
+    }
+}
+
+/// A list of tools that no [`StaticCatalog`] can be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CatalogError {
+    /// The name comes twice.
+    Duplicate {
+        /// The name.
+        tool: Box<str>,
+    },
+    /// An `x-mcp-header` in the tool's schema breaks a rule.
+    Annotation {
+        /// The tool.
+        tool: Box<str>,
+        /// The rule, and where it is broken.
+        fault: InvalidAnnotation,
+    },
+}
+
+impl fmt::Display for CatalogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate { tool } => write!(f, "the tool `{tool}` is listed twice"),
+            Self::Annotation { tool, fault } => write!(f, "in the tool `{tool}`: {fault}"),
+        }
+    }
+}
+
+impl std::error::Error for CatalogError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Duplicate { .. } => None,
+            Self::Annotation { fault, .. } => Some(fault),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_comes_twice_is_an_error() {
+        let schema = json!({});
+        let error = StaticCatalog::new([("a", &schema), ("b", &schema), ("a", &schema)]).unwrap_err();
+        assert_eq!(error, CatalogError::Duplicate { tool: "a".into() });
+        assert_eq!(error.to_string(), "the tool `a` is listed twice");
+    }
+
+    #[test]
+    fn an_annotation_that_breaks_a_rule_is_an_error_that_names_the_tool() {
+        let schema = json!({"properties": {"n": {"type": "number", "x-mcp-header": "N"}}});
+        let error = StaticCatalog::new([("sql", &schema)]).unwrap_err();
+        assert!(matches!(&error, CatalogError::Annotation { tool, .. } if &**tool == "sql"));
+        assert!(
+            error.to_string().starts_with("in the tool `sql`: invalid x-mcp-header at /properties/n"),
+            "{error}"
+        );
+        assert!(error.source().is_some());
+    }
+
+    #[test]
+    fn a_shared_catalog_is_a_catalog() {
+        let catalog: Arc<dyn ToolCatalog> = Arc::new(StaticCatalog::new([("a", &json!(true))]).unwrap());
+        let catalog = Arc::new(catalog);
+        assert_eq!(catalog.tool("a", &Extensions::new()), Some(Arc::default()));
+        assert_eq!(NoCatalog.tool("a", &Extensions::new()), None);
     }
 }

@@ -73,7 +73,13 @@ impl<P> PolicyLayer<P> {
         Self { policy: Arc::new(policy) }
     }
 
-    /// The policy, to change it while the layer is built.
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// Changes the policy while the layer is built.
     pub(crate) fn map_policy(self, change: impl FnOnce(P) -> P) -> Self
     where
         P: Clone,

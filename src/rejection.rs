@@ -12,6 +12,7 @@
 //! | [`missing_capability`](Rejection::missing_capability) | 400 | -32021 | `requiredCapabilities` |
 //! | [`internal`](Rejection::internal) | 500 | -32603 | |
 //! | [`subscription_limit`](Rejection::subscription_limit) | 200 | -32603 | |
+//! | [`tool_error`](Rejection::tool_error) | 200 | -32602, not sent | |
 //! | [`http`](Rejection::http) | any | the status | |
 //!
 //! Specification: `basic/index`, "Error Codes"; `basic/transports/streamable-http`, "Request Metadata".
@@ -27,7 +28,7 @@ use http::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::message::{Answer, ErrorObject, Fault, ParseError, Reply, RequestId};
+use crate::message::{Answer, ErrorObject, Fault, ParseError, RawObject, Reply, RequestId};
 use crate::protocol::code;
 
 /// A refusal: a JSON-RPC error with the HTTP status and headers that go with it.
@@ -56,11 +57,20 @@ struct Inner {
     message: Cow<'static, str>,
     data: Option<ByteString>,
     headers: HeaderMap,
+    /// The answer is a tool result that says what was wrong, not a JSON-RPC error.
+    as_tool_result: bool,
 }
 
 impl Rejection {
     fn new(status: StatusCode, code: i64, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Arc::new(Inner { status, code, message: message.into(), data: None, headers: HeaderMap::new() }))
+        Self(Arc::new(Inner {
+            status,
+            code,
+            message: message.into(),
+            data: None,
+            headers: HeaderMap::new(),
+            as_tool_result: false,
+        }))
     }
 
     /// The body is not JSON that can be read.
@@ -159,6 +169,18 @@ impl Rejection {
         )
     }
 
+    /// The arguments of a tool call are wrong in a way that the model which made the call can mend: it reads `message`
+    /// in a tool result with `isError`, HTTP 200.
+    ///
+    /// [`code`](Self::code) says -32602, for those who count refusals; on the wire there is no error. Data is not sent.
+    /// Unknown tools are not for this: they are a protocol error.
+    #[must_use]
+    pub fn tool_error(message: impl Into<Cow<'static, str>>) -> Self {
+        let mut rejection = Self::new(StatusCode::OK, code::INVALID_PARAMS, message);
+        Arc::make_mut(&mut rejection.0).as_tool_result = true;
+        rejection
+    }
+
     /// What MCP has no code for: the HTTP status is the code.
     #[must_use]
     pub fn http(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
@@ -198,6 +220,9 @@ impl Rejection {
     }
 
     fn answer(&self, id: Option<RequestId>) -> Answer {
+        if self.0.as_tool_result {
+            return Answer::result(id, tool_result(&self.0.message));
+        }
         let error = ErrorObject::new(self.0.code, self.0.message.clone()).with_data_text(self.0.data.clone());
         Answer::error(id, error)
     }
@@ -225,6 +250,16 @@ impl Rejection {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// A tool result that says in one text what was wrong.
+fn tool_result(text: &str) -> RawObject {
+    let content = json!([{ "type": "text", "text": text }]).to_string();
+    let mut result = RawObject::new();
+    result.push_static("resultType", "\"complete\"");
+    result.push_text("content", content.into());
+    result.push_static("isError", "true");
+    result
 }
 
 impl From<&ParseError> for Rejection {

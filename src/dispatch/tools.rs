@@ -16,7 +16,6 @@ use super::input_required::InputRequired;
 use super::schema::Validator;
 use crate::catalog::ToolFacts;
 use crate::message::{Raw, RawObject};
-use crate::protocol::mirror::ParamHeaders;
 use crate::protocol::{Content, Icon, Text};
 use crate::rejection::{Rejection, shorten};
 
@@ -339,7 +338,7 @@ impl Tool {
             let reason = "the schema of arguments must be an object with `\"type\": \"object\"`".to_owned();
             return Err(BuildError::Schema { name, reason });
         }
-        let param_headers = ParamHeaders::from_schema(&schema)
+        let facts = ToolFacts::from_schema(&schema)
             .map_err(|error| BuildError::Annotation { name: name.clone(), reason: error.to_string() })?;
         let input = Validator::new(&name, &schema)?;
         let output = match self.definition.get("outputSchema") {
@@ -349,7 +348,7 @@ impl Tool {
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
-            facts: Arc::new(ToolFacts::new(param_headers)),
+            facts: Arc::new(facts),
             input: (!self.proves_schema).then_some(input),
             output,
             handler: self.handler,

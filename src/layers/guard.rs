@@ -40,7 +40,9 @@ use crate::rejection::Rejection;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), std::convert::Infallible> {
-/// let inner = service_fn(async |_: Request<()>| Ok(Response::new(Bytes::from("inside"))));
+/// let inner = service_fn(async |_: Request<()>| {
+///     Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("inside")))
+/// });
 /// let mut service = GuardLayer::from_guard(Encrypted).layer(inner);
 /// assert_eq!(service.call(Request::new(())).await?.status(), StatusCode::FORBIDDEN);
 /// # Ok(())
@@ -64,6 +66,12 @@ impl<G> GuardLayer<G> {
     #[must_use]
     pub fn from_guard(guard: G) -> Self {
         Self { guard: Arc::new(guard) }
+    }
+
+    /// The guard.
+    #[must_use]
+    pub fn guard(&self) -> &G {
+        &self.guard
     }
 
     /// Changes the guard while the layer is built.

@@ -1,5 +1,7 @@
 //! Reads the header lines that mirror parts of the message.
 
+use std::fmt;
+
 use http::{HeaderMap, HeaderName};
 
 use crate::message::Message;
@@ -22,7 +24,7 @@ pub(super) const NAME: Field = Field { name: header::MCP_NAME, shown: "Mcp-Name"
 pub(super) fn line<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
-    shown: &str,
+    shown: &dyn fmt::Display,
 ) -> Result<Option<&'a [u8]>, Rejection> {
     let mut lines = headers.get_all(name).iter();
     match (lines.next(), lines.next()) {
@@ -37,7 +39,7 @@ pub(super) fn line<'a>(
 impl Field {
     /// The value of the field's one line.
     pub(super) fn bytes<'a>(&self, headers: &'a HeaderMap) -> Result<Option<&'a [u8]>, Rejection> {
-        line(headers, &self.name, self.shown)
+        line(headers, &self.name, &self.shown)
     }
 
     /// The same for fields that hold nothing but ASCII.

@@ -5,6 +5,8 @@
 //! policy where there is no message does not compile.
 
 pub mod guard;
+pub mod headers;
+pub mod limits;
 mod mirrored;
 pub mod origin;
 #[cfg(test)]
@@ -12,5 +14,7 @@ mod testing;
 pub mod version;
 
 pub use self::guard::GuardLayer;
+pub use self::headers::HeadersLayer;
+pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
 pub use self::version::VersionLayer;

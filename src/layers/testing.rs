@@ -1,8 +1,8 @@
 //! What the tests of the layers share.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use serde_json::Value;
@@ -104,4 +104,26 @@ pub(super) fn request<'a>(
         builder = builder.header(name, value);
     }
     builder.body(Message::parse(body.to_owned()).expect("a message")).expect("a request")
+}
+
+/// What is logged while `work` runs.
+pub(super) fn logged(work: impl FnOnce()) -> String {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(subscriber, work);
+    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
 }

@@ -19,6 +19,7 @@ mod object;
 mod raw;
 mod reply;
 mod scan;
+mod walk;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,6 +35,14 @@ pub use self::raw::{Kind, Raw};
 pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
 
 pub(crate) use self::object::write_string;
+pub(crate) use self::walk::{Token, Walk};
+
+/// Text that need not be a valid value, to see how far it is looked at.
+#[cfg(test)]
+pub(crate) fn raw_for_tests(text: &str) -> Raw<'_> {
+    Raw(text)
+}
+
 use self::object::{Opened, Text};
 use self::scan::{Scanner, SyntaxError};
 use crate::protocol::method;

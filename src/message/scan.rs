@@ -76,6 +76,11 @@ impl<'a> Scanner<'a> {
         self.peek_byte()
     }
 
+    /// Passes the byte that [`peek`](Self::peek) has found.
+    pub(super) fn pass(&mut self) {
+        self.at += 1;
+    }
+
     /// Nothing but white space may be left.
     pub(crate) fn finish(mut self) -> Scan<()> {
         match self.peek() {
@@ -135,7 +140,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn enter(&mut self, depth: u32) -> Scan<()> {
+    pub(super) fn enter(&mut self, depth: u32) -> Scan<()> {
         if depth >= MAX_DEPTH {
             return self.fault("nested deeper than 128 levels");
         }
@@ -143,7 +148,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn member_name(&mut self) -> Scan<StringSpan> {
+    pub(super) fn member_name(&mut self) -> Scan<StringSpan> {
         if self.peek() != Some(b'"') {
             return self.fault("expected a member name");
         }
@@ -157,7 +162,7 @@ impl<'a> Scanner<'a> {
 
     /// After a value inside a container: passes a comma (true) or the closing byte (false).
     #[inline]
-    fn another(&mut self, close: u8) -> Scan<bool> {
+    pub(super) fn another(&mut self, close: u8) -> Scan<bool> {
         match self.peek() {
             Some(b',') => {
                 self.at += 1;

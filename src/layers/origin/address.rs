@@ -62,15 +62,12 @@ pub(super) struct Address<N> {
 
 impl<'a> Address<&'a str> {
     pub(super) fn parse(text: &'a str) -> Option<Self> {
-        let (host, rest) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let (address, rest) = rest.split_once(']')?;
-                (Host::V6(address.parse().ok()?), rest)
-            }
-            None => {
-                let end = text.find(':').unwrap_or(text.len());
-                (name_or_v4(&text[..end])?, &text[end..])
-            }
+        let (host, rest) = if let Some(rest) = text.strip_prefix('[') {
+            let (address, rest) = rest.split_once(']')?;
+            (Host::V6(address.parse().ok()?), rest)
+        } else {
+            let end = text.find(':').unwrap_or(text.len());
+            (name_or_v4(&text[..end])?, &text[end..])
         };
         let port = match rest.strip_prefix(':') {
             Some(digits) => Some(port(digits)?),

@@ -265,3 +265,19 @@ fn an_entry_that_cannot_match_is_an_error_at_build() {
         assert!(error.contains("is not an origin"), "{error}");
     }
 }
+
+#[test]
+fn a_refusal_logs_one_line_that_names_the_setting() {
+    let refused = |lines: &[(&str, &[u8])]| {
+        let (mut head, ()) = post("/mcp", lines).into_parts();
+        super::super::testing::logged(|| {
+            OriginLayer::new().guard().check(&mut head).unwrap_err();
+        })
+    };
+    let log = refused(&[("host", b"localhost"), ("origin", b"http://evil.example")]);
+    assert!(log.contains("with_allowed_origins") && log.contains("http://evil.example"), "{log}");
+    assert_eq!(log.lines().count(), 1, "{log}");
+    let log = refused(&[("host", b"evil.example")]);
+    assert!(log.contains("with_allowed_hosts") && log.contains("evil.example"), "{log}");
+    assert_eq!(log.lines().count(), 1, "{log}");
+}

@@ -67,13 +67,11 @@
 
 mod meta;
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, Request};
 use serde_json::json;
 
 use super::mirrored::{self, METHOD, NAME, VERSION};
-use crate::message::Message;
+use crate::message::{Message, Raw};
 use crate::policy::{Policy, PolicyLayer};
 use crate::protocol::meta::PROTOCOL_VERSION;
 use crate::protocol::{Revision, code};
@@ -155,7 +153,7 @@ impl VersionGate {
         // A header that cannot be read says nothing; that `_meta` is missing then comes first.
         let header = VERSION.text(headers).ok().flatten().unwrap_or_default();
         if message.method() == "initialize" {
-            let asked = message.param("protocolVersion").and_then(crate::message::Raw::to_str);
+            let asked = message.param("protocolVersion").and_then(Raw::to_str);
             return Err(Rejection::no_handshake(&self.names(), asked.as_deref().unwrap_or(header)));
         }
         if header.is_empty() {
@@ -171,7 +169,7 @@ impl VersionGate {
     ) -> Result<Option<Revision>, Rejection> {
         let version = match claimed_version(message) {
             None => None,
-            Some(version) => Some(version.ok_or_else(meta::version_is_not_text)?),
+            Some(claim) => Some(claim.to_str().ok_or_else(meta::version_is_not_text)?),
         };
         refuse_duplicates(headers)?;
         match (version, VERSION.text(headers)?) {
@@ -206,9 +204,9 @@ impl VersionGate {
     }
 }
 
-/// The version that `_meta` claims; `Some(None)` if the claim is not a string.
-fn claimed_version(message: &Message) -> Option<Option<Cow<'_, str>>> {
-    Some(message.meta()?.get(PROTOCOL_VERSION)?.to_str())
+/// The version that `_meta` claims, whatever its type.
+fn claimed_version(message: &Message) -> Option<Raw<'_>> {
+    message.meta()?.get(PROTOCOL_VERSION)
 }
 
 /// The fields that are routed by may not come twice, whether the method needs them or not.
