@@ -24,6 +24,7 @@ use std::sync::Arc;
 use http::Extensions;
 use serde_json::Value;
 
+use crate::protocol::Scopes;
 use crate::protocol::mirror::{InvalidAnnotation, ParamHeaders};
 
 /// Tells layers about tools.
@@ -47,6 +48,8 @@ impl<C: ToolCatalog + ?Sized> ToolCatalog for Arc<C> {
 pub struct ToolFacts {
     /// The arguments that calls mirror into `Mcp-Param-*` headers.
     pub param_headers: ParamHeaders,
+    /// The scopes that a caller needs to call the tool, and to see it in lists.
+    pub scopes: Scopes,
 }
 
 impl ToolFacts {
@@ -55,7 +58,14 @@ impl ToolFacts {
     /// # Errors
     /// If an `x-mcp-header` in the schema breaks a rule.
     pub fn from_schema(schema: &Value) -> Result<Self, InvalidAnnotation> {
-        Ok(Self { param_headers: ParamHeaders::from_schema(schema)? })
+        Ok(Self { param_headers: ParamHeaders::from_schema(schema)?, ..Self::default() })
+    }
+
+    /// The same for a tool that needs these scopes. Defaults to none.
+    #[must_use]
+    pub fn with_scopes(mut self, scopes: impl Into<Scopes>) -> Self {
+        self.scopes = scopes.into();
+        self
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod body;
 pub mod catalog;
+pub mod clock;
 pub mod dispatch;
 pub mod layers;
 pub mod message;

@@ -274,7 +274,7 @@ impl Dispatch {
 
     fn call_tool(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
         let name = target(request.body())?;
-        let tool = self.0.tools.get(&name).ok_or_else(|| tools::unknown(&name));
+        let tool = self.0.tools.get(&name).ok_or_else(|| Rejection::unknown_tool(&name));
         self.work(request, |context| {
             let arguments = tools::read_call(&context)?;
             Ok(tool?.call(arguments, context))
@@ -283,7 +283,7 @@ impl Dispatch {
 
     fn get_prompt(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
         let name = target(request.body())?;
-        let prompt = self.0.prompts.get(&name).ok_or_else(|| prompts::unknown(&name))?;
+        let prompt = self.0.prompts.get(&name).ok_or_else(|| Rejection::unknown_prompt(&name))?;
         self.work(request, |context| {
             let arguments = prompt.read(&context)?;
             Ok(prompt.get(arguments, context))

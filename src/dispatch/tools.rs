@@ -16,8 +16,8 @@ use super::input_required::InputRequired;
 use super::schema::Validator;
 use crate::catalog::ToolFacts;
 use crate::message::{Raw, RawObject};
-use crate::protocol::{Content, Icon, Text};
-use crate::rejection::{Rejection, shorten};
+use crate::protocol::{Content, Icon, Scopes, Text};
+use crate::rejection::Rejection;
 
 /// What a tool returns.
 ///
@@ -198,6 +198,7 @@ type Pending = std::pin::Pin<Box<dyn Future<Output = Result<ToolResult, HandlerE
 pub struct Tool {
     name: String,
     definition: Map<String, Value>,
+    scopes: Scopes,
     handler: Box<Handler>,
     /// Whether the handler's own reading of the arguments proves the schema.
     proves_schema: bool,
@@ -267,7 +268,7 @@ impl Tool {
         let mut definition = Map::new();
         definition.insert("name".to_owned(), Value::from(name.as_str()));
         definition.insert("inputSchema".to_owned(), input_schema);
-        Self { name, definition, handler: Box::new(handler), proves_schema: false }
+        Self { name, definition, scopes: Scopes::none(), handler: Box::new(handler), proves_schema: false }
     }
 
     fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
@@ -307,6 +308,15 @@ impl Tool {
         self
     }
 
+    /// The scopes that a caller needs to call the tool, and to see it in lists. Defaults to none.
+    ///
+    /// A [`ScopeLayer`](crate::layers::ScopeLayer) that is given the server as its catalog asks for them; nobody else
+    /// does.
+    pub fn with_scopes(mut self, scopes: impl Into<Scopes>) -> Self {
+        self.scopes = scopes.into();
+        self
+    }
+
     /// The schema of the structured content. With the feature `schema` a result that does not match it is replaced
     /// by a failure; without, the schema is only published.
     pub fn with_output_schema(self, schema: Value) -> Self {
@@ -338,6 +348,9 @@ impl Tool {
             let reason = "the schema of arguments must be an object with `\"type\": \"object\"`".to_owned();
             return Err(BuildError::Schema { name, reason });
         }
+        if let Err(error) = self.scopes.check() {
+            return Err(BuildError::Scope { name, reason: error.to_string() });
+        }
         let facts = ToolFacts::from_schema(&schema)
             .map_err(|error| BuildError::Annotation { name: name.clone(), reason: error.to_string() })?;
         let input = Validator::new(&name, &schema)?;
@@ -348,7 +361,7 @@ impl Tool {
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
-            facts: Arc::new(facts),
+            facts: Arc::new(facts.with_scopes(self.scopes)),
             input: (!self.proves_schema).then_some(input),
             output,
             handler: self.handler,
@@ -397,14 +410,6 @@ pub(super) fn read_call(context: &Context) -> Result<Arguments, Rejection> {
     } else {
         context.message().params().and_then(|params| params.get_shared("arguments")).unwrap_or_default()
     }))
-}
-
-/// Nobody has registered a tool of that name, or it is disabled.
-pub(super) fn unknown(name: &str) -> Rejection {
-    Rejection::invalid_params(format!(
-        "there is no tool `{}`; `tools/list` tells which there are",
-        shorten(name)
-    ))
 }
 
 impl ToolEntry {

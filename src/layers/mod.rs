@@ -4,6 +4,7 @@
 //! [`EndpointLayer`](crate::endpoint::EndpointLayer); *policies* judge a parsed message and sit below it. Stacking a
 //! policy where there is no message does not compile.
 
+pub mod auth;
 pub mod guard;
 pub mod headers;
 pub mod limits;
@@ -13,6 +14,7 @@ pub mod origin;
 mod testing;
 pub mod version;
 
+pub use self::auth::{AuthLayer, ProtectedResource};
 pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;

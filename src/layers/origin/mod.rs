@@ -45,7 +45,7 @@
 //! # }
 //! ```
 
-mod address;
+pub(super) mod address;
 
 use std::fmt;
 
