@@ -53,6 +53,12 @@ pub struct ToolFacts {
 }
 
 impl ToolFacts {
+    /// What is known of a tool whose annotations have been read already.
+    #[must_use]
+    pub fn new(param_headers: ParamHeaders) -> Self {
+        Self { param_headers, scopes: Scopes::none() }
+    }
+
     /// Reads the facts out of a tool's `inputSchema`.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use tower::load_shed::LoadShedLayer;
 use tower::timeout::TimeoutLayer;
 use tower::{Layer, Service, ServiceExt as _};
 
-const PERMITS: usize = 2;
+const PERMITS: u8 = 2;
 
 /// Takes a permit in `poll_ready`, hands it to the future in `call`, and panics without one.
 struct Strict<R> {
@@ -114,7 +114,7 @@ where
 
     // A worker behind a buffer may still have to notice that nobody waits for it.
     drop(service);
-    let all = tokio::time::timeout(Duration::from_secs(5), permits.acquire_many(PERMITS as u32)).await;
+    let all = tokio::time::timeout(Duration::from_secs(5), permits.acquire_many(PERMITS.into())).await;
     assert!(all.is_ok(), "{name}: {} of {PERMITS} permits are back", permits.available_permits());
 }
 
@@ -130,15 +130,15 @@ macro_rules! drive_all {
     }};
     (@one $name:literal, $other:literal, $layer:ident, $answer:expr, $request:expr, $tower:expr) => {{
         let (layer, other) = (&$layer, $tower);
-        let permits = Arc::new(Semaphore::new(PERMITS));
+        let permits = Arc::new(Semaphore::new(PERMITS.into()));
         let outside = other.layer(layer.layer(layer.layer(Strict::new(&permits, $answer))));
         drive(concat!($other, " outside ", $name), &permits, outside, $request).await;
 
-        let permits = Arc::new(Semaphore::new(PERMITS));
+        let permits = Arc::new(Semaphore::new(PERMITS.into()));
         let between = layer.layer(other.layer(layer.layer(Strict::new(&permits, $answer))));
         drive(concat!($other, " between ", $name), &permits, between, $request).await;
 
-        let permits = Arc::new(Semaphore::new(PERMITS));
+        let permits = Arc::new(Semaphore::new(PERMITS.into()));
         let inside = layer.layer(layer.layer(other.layer(Strict::new(&permits, $answer))));
         drive(concat!($other, " inside ", $name), &permits, inside, $request).await;
     }};
@@ -194,7 +194,7 @@ async fn the_limits_layer_keeps_the_rules_of_readiness() {
 async fn the_layers_stack_in_every_order() {
     let (version, headers) = (VersionLayer::new(), HeadersLayer::new());
     let limits = LimitsLayer::new().with_max_elements(NonZeroUsize::new(1));
-    let permits = Arc::new(Semaphore::new(PERMITS));
+    let permits = Arc::new(Semaphore::new(PERMITS.into()));
     let inner = || Strict::new(&permits, answer);
     drive("vhl", &permits, (&version, &headers, &limits).layer(inner()), call).await;
     drive("vlh", &permits, (&version, &limits, &headers).layer(inner()), call).await;

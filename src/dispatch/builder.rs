@@ -89,6 +89,7 @@ pub struct Builder {
     prompts: Vec<Prompt>,
     resources: Vec<Resource>,
     templates: Vec<ResourceTemplate>,
+    publisher: Publisher,
     page_size: Option<NonZeroUsize>,
     hints: MethodHints,
     max_subscriptions: Option<usize>,
@@ -109,6 +110,7 @@ impl Builder {
             prompts: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
+            publisher: Publisher::new(),
             page_size: None,
             hints: MethodHints::default(),
             max_subscriptions: None,
@@ -221,6 +223,13 @@ impl Builder {
         self
     }
 
+    /// Tells clients what is published through `publisher`, a clone of which handlers may hold. Defaults to a
+    /// publisher of its own, which [`Dispatch::publisher`] gives.
+    pub fn with_publisher(mut self, publisher: Publisher) -> Self {
+        self.publisher = publisher;
+        self
+    }
+
     /// How many streams of `subscriptions/listen` may be open. Defaults to 1024.
     pub fn with_max_subscriptions(mut self, max: usize) -> Self {
         self.max_subscriptions = Some(max);
@@ -284,7 +293,7 @@ impl Builder {
             discovery.set("instructions", instructions)?;
         }
 
-        let mut subscriptions = Subscriptions::new(Publisher::new()).with_max_lifetime(self.max_lifetime);
+        let mut subscriptions = Subscriptions::new(self.publisher).with_max_lifetime(self.max_lifetime);
         if let Some(max) = self.max_subscriptions {
             subscriptions = subscriptions.with_max_streams(max);
         }

@@ -59,6 +59,7 @@ mod subscriptions;
 mod template;
 mod tools;
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -273,12 +274,11 @@ impl Dispatch {
     }
 
     fn call_tool(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
-        let name = target(request.body())?;
-        let tool = self.0.tools.get(&name).ok_or_else(|| Rejection::unknown_tool(&name));
-        self.work(request, |context| {
-            let arguments = tools::read_call(&context)?;
-            Ok(tool?.call(arguments, context))
-        })
+        let message = request.body();
+        let name = target(message)?;
+        let arguments = tools::read_call(message)?;
+        let tool = self.0.tools.get(&name).ok_or_else(|| Rejection::unknown_tool(&name))?;
+        self.work(request, |context| Ok(tool.call(arguments, context)))
     }
 
     fn get_prompt(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
@@ -291,7 +291,7 @@ impl Dispatch {
     }
 
     fn read_resource(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
-        let uri = target(request.body())?;
+        let uri = target(request.body())?.into_owned();
         let hint = self.0.hints.of(method::RESOURCES_READ);
         self.work(request, |context| {
             resources::read(&uri, &self.0.resources, &self.0.templates, hint, context)
@@ -330,8 +330,8 @@ fn shutting_down() -> Rejection {
 }
 
 /// The tool, prompt or resource that a request is about.
-fn target(message: &Message) -> Result<String, Rejection> {
-    message.target().map(std::borrow::Cow::into_owned).ok_or_else(|| {
+fn target(message: &Message) -> Result<Cow<'_, str>, Rejection> {
+    message.target().ok_or_else(|| {
         let member = method::target_member(message.method()).unwrap_or("name");
         Rejection::invalid_params(format!("`params.{member}` must be a string"))
     })

@@ -40,7 +40,9 @@ impl Server {
                     result.set_object("_meta", &own);
                 }
             }
-            _ => result.set_text("_meta", self.meta.clone()),
+            // A handler's `_meta` is an object, or there is none.
+            Some(Err(_)) => result.set_text("_meta", self.meta.clone()),
+            None => result.push_text("_meta", self.meta.clone()),
         }
     }
 

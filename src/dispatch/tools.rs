@@ -15,7 +15,7 @@ use super::error::{BuildError, Failure, HandlerError};
 use super::input_required::InputRequired;
 use super::schema::Validator;
 use crate::catalog::ToolFacts;
-use crate::message::{Raw, RawObject};
+use crate::message::{Kind, Message, Raw, RawObject};
 use crate::protocol::{Content, Icon, Scopes, Text};
 use crate::rejection::Rejection;
 
@@ -166,10 +166,8 @@ impl fmt::Debug for Arguments {
     }
 }
 
-type Handler = dyn Fn(Arguments, Context) -> Result<Pending, String> + Send + Sync;
-
-/// The handler's own future.
-type Pending = std::pin::Pin<Box<dyn Future<Output = Result<ToolResult, HandlerError>> + Send>>;
+/// Starts the handler, whose result the entry turns into an outcome; or says why the arguments are not valid.
+type Handler = dyn Fn(Arguments, Context, &Arc<ToolEntry>) -> Result<Work, String> + Send + Sync;
 
 /// A tool: a function that a model can call, with the schema of its arguments.
 ///
@@ -234,10 +232,9 @@ impl Tool {
     {
         let schema = schema_of::<A>(true);
         let proves_schema = !super::schema::asks_more_than_serde(&schema);
-        let mut tool = Self::made(name, schema, move |arguments, context| {
+        let mut tool = Self::made(name, schema, move |arguments, context, entry| {
             let arguments = arguments.raw().decode_owned::<A>().map_err(|error| error.to_string())?;
-            let pending = handler(arguments, context);
-            Ok(Box::pin(async move { pending.await.map(Into::into) }))
+            Ok(entry.work(handler(arguments, context)))
         });
         tool.proves_schema = proves_schema;
         tool
@@ -253,16 +250,15 @@ impl Tool {
         Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
         R: Into<ToolResult>,
     {
-        Self::made(name, input_schema, move |arguments, context| {
-            let pending = handler(arguments, context);
-            Ok(Box::pin(async move { pending.await.map(Into::into) }))
+        Self::made(name, input_schema, move |arguments, context, entry| {
+            Ok(entry.work(handler(arguments, context)))
         })
     }
 
     fn made(
         name: impl Into<String>,
         input_schema: Value,
-        handler: impl Fn(Arguments, Context) -> Result<Pending, String> + Send + Sync + 'static,
+        handler: impl Fn(Arguments, Context, &Arc<ToolEntry>) -> Result<Work, String> + Send + Sync + 'static,
     ) -> Self {
         let name = name.into();
         let mut definition = Map::new();
@@ -402,14 +398,13 @@ pub(super) struct ToolEntry {
 }
 
 /// The shape of a call's parameters: the tool's name and its arguments.
-pub(super) fn read_call(context: &Context) -> Result<Arguments, Rejection> {
-    // An absent object is an empty one.
-    let arguments = context.object_param("arguments").map_err(Rejection::invalid_params)?;
-    Ok(Arguments(if arguments.is_empty() {
-        ByteString::from_static("{}")
-    } else {
-        context.message().params().and_then(|params| params.get_shared("arguments")).unwrap_or_default()
-    }))
+pub(super) fn read_call(message: &Message) -> Result<Arguments, Rejection> {
+    match message.params().and_then(|params| params.get_shared("arguments")) {
+        // An absent object is an empty one.
+        None => Ok(Arguments(ByteString::from_static("{}"))),
+        Some(text) if Raw::valid(&text).kind() == Kind::Object => Ok(Arguments(text)),
+        Some(_) => Err(Rejection::invalid_params("`params.arguments` must be an object")),
+    }
 }
 
 impl ToolEntry {
@@ -417,14 +412,24 @@ impl ToolEntry {
     ///
     /// Failures are shown as BEHAVIOUR section 3 says: what the model can mend is a result with `isError`.
     pub(super) fn call(self: Arc<Self>, arguments: Arguments, context: Context) -> Work {
-        let pending = match self.check_input(&arguments).and_then(|()| (self.handler)(arguments, context)) {
-            Ok(pending) => pending,
-            Err(reason) => {
-                let text = format!("the arguments of tool `{}` are not valid: {reason}", self.name);
-                return Box::pin(std::future::ready(self.outcome(Ok(ToolResult::failure(text)))));
-            }
-        };
-        Box::pin(async move { self.outcome(pending.await) })
+        let valid = self.check_input(&arguments);
+        valid.and_then(|()| (self.handler)(arguments, context, &self)).unwrap_or_else(|reason| {
+            let text = format!("the arguments of tool `{}` are not valid: {reason}", self.name);
+            Box::pin(std::future::ready(self.outcome(Ok(ToolResult::failure(text)))))
+        })
+    }
+
+    /// The handler's future, and after it what becomes of its result: in one box.
+    fn work<Fut, R>(self: &Arc<Self>, pending: Fut) -> Work
+    where
+        Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
+        R: Into<ToolResult>,
+    {
+        let entry = Arc::clone(self);
+        Box::pin(async move {
+            let returned = pending.await.map(Into::into);
+            entry.outcome(returned)
+        })
     }
 
     #[cfg(feature = "schema")]
@@ -495,7 +500,7 @@ impl ToolEntry {
                 content.to_mut().push(Content::text(structured.to_string()));
             }
         }
-        let mut result = RawObject::new();
+        let mut result = RawObject::with_capacity(5);
         let write = |value: serde_json::Result<String>| {
             value.map(ByteString::from).map_err(|error| {
                 tracing::error!(tool = self.name, %error, "a tool's result cannot be written as JSON");

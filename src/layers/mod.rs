@@ -2,7 +2,39 @@
 //!
 //! *Header guards* judge the head of any HTTP request and sit above
 //! [`EndpointLayer`](crate::endpoint::EndpointLayer); *policies* judge a parsed message and sit below it. Stacking a
-//! policy where there is no message does not compile.
+//! policy where there is no message does not compile:
+//!
+//! ```compile_fail,E0271
+//! use bytes::Bytes;
+//! use http::Request;
+//! use http_body_util::Full;
+//! use mcp_layers::dispatch::Dispatch;
+//! use mcp_layers::endpoint::EndpointLayer;
+//! use mcp_layers::layers::VersionLayer;
+//! use tower::{Service, ServiceBuilder};
+//!
+//! fn serve(_: impl Service<Request<Full<Bytes>>>) {}
+//!
+//! let server = Dispatch::builder("s", "1.0.0").build().unwrap();
+//! serve(ServiceBuilder::new().layer(VersionLayer::new()).layer(EndpointLayer::new()).service(server));
+//! ```
+//!
+//! The other way round it does:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::Request;
+//! use http_body_util::Full;
+//! use mcp_layers::dispatch::Dispatch;
+//! use mcp_layers::endpoint::EndpointLayer;
+//! use mcp_layers::layers::VersionLayer;
+//! use tower::{Service, ServiceBuilder};
+//!
+//! fn serve(_: impl Service<Request<Full<Bytes>>>) {}
+//!
+//! let server = Dispatch::builder("s", "1.0.0").build().unwrap();
+//! serve(ServiceBuilder::new().layer(EndpointLayer::new()).layer(VersionLayer::new()).service(server));
+//! ```
 
 pub mod auth;
 pub mod guard;

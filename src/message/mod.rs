@@ -37,12 +37,6 @@ pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
 pub(crate) use self::object::write_string;
 pub(crate) use self::walk::{Token, Walk};
 
-/// Text that need not be a valid value, to see how far it is looked at.
-#[cfg(test)]
-pub(crate) fn raw_for_tests(text: &str) -> Raw<'_> {
-    Raw(text)
-}
-
 use self::object::{Opened, Text};
 use self::scan::{Scanner, SyntaxError};
 use crate::protocol::method;
@@ -307,21 +301,41 @@ impl Message {
     }
 
     fn render(&self) -> String {
-        let params_len = self.params().map_or(0, RawObject::written_len);
-        let mut out = String::with_capacity(params_len + self.method().len() + 80);
+        let mut out = String::with_capacity(self.written_len());
+        self.render_to(&mut out);
+        out
+    }
+
+    /// Appends the message as JSON.
+    pub(crate) fn write_to(&self, out: &mut String) {
+        if self.0.edited {
+            self.render_to(out);
+        } else {
+            out.push_str(&self.0.text);
+        }
+    }
+
+    /// About how many bytes [`write_to`](Self::write_to) will add.
+    pub(crate) fn written_len(&self) -> usize {
+        if !self.0.edited {
+            return self.0.text.len();
+        }
+        self.params().map_or(0, RawObject::written_len) + self.method().len() + 80
+    }
+
+    fn render_to(&self, out: &mut String) {
         out.push_str("{\"jsonrpc\":\"2.0\"");
         if let Some(id) = self.id() {
             out.push_str(",\"id\":");
             out.push_str(id.text());
         }
         out.push_str(",\"method\":");
-        write_string(self.method(), &mut out);
+        write_string(self.method(), out);
         if let Some(params) = self.params().filter(|params| !params.is_empty()) {
             out.push_str(",\"params\":");
-            params.write_to(&mut out);
+            params.write_to(out);
         }
         out.push('}');
-        out
     }
 
     /// Lets `edit` change the parameters, `_meta` among them.

@@ -98,6 +98,11 @@ impl RawObject {
         Self::default()
     }
 
+    /// An object without members, with room for `members` of them.
+    pub(crate) fn with_capacity(members: usize) -> Self {
+        Self { members: Vec::with_capacity(members), ..Self::default() }
+    }
+
     /// Opens the object that `text` holds, keeping `text` as it is.
     ///
     /// # Errors

@@ -135,6 +135,11 @@ impl Answer {
         self.id.as_ref()
     }
 
+    /// Makes this the answer to the request `id`.
+    pub(crate) fn set_id(&mut self, id: Option<RequestId>) {
+        self.id = id;
+    }
+
     /// The result, or the error.
     ///
     /// # Errors

@@ -25,7 +25,6 @@ mod listener;
 mod publisher;
 mod stream;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytestring::ByteString;
@@ -34,7 +33,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub use self::publisher::{Change, Publisher};
 
-use self::bus::{Observer, Refused};
+use self::bus::Refused;
 use self::filter::Filter;
 use self::stream::{Head, Listening};
 use crate::message::{Message, Reply, ReplyStream};
@@ -96,15 +95,6 @@ impl Subscriptions {
     /// What publishes to these streams.
     pub(crate) fn publisher(&self) -> &Publisher {
         &self.publisher
-    }
-
-    /// Has `observer` called with every change that is published from now on, by the thread that publishes it and
-    /// before any listener can hear of it: what a cache evicts then is gone when a client asks again.
-    ///
-    /// It may publish other changes. If it panics, that is logged, and the change goes on.
-    pub(crate) fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
-        let observer: Observer = Arc::new(observer);
-        self.publisher.bus.observe(&observer);
     }
 
     /// Ends all streams gracefully, each after what is pending on it, and refuses new ones: those of everybody who

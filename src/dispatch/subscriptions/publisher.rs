@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::bus::Bus;
+use super::bus::{Bus, Observer};
 use crate::protocol::method;
 
 /// Something that clients can be told has changed.
@@ -24,7 +24,7 @@ impl Change {
     /// The method of the notification that tells it.
     ///
     /// ```
-    /// use mcp_layers::dispatch::subscriptions::Change;
+    /// use mcp_layers::dispatch::Change;
     ///
     /// assert_eq!(Change::ToolsListChanged.method(), "notifications/tools/list_changed");
     /// ```
@@ -45,7 +45,7 @@ impl Change {
 /// from async code: they do not wait for anybody, and cost next to nothing if nobody listens.
 ///
 /// ```
-/// use mcp_layers::dispatch::subscriptions::Publisher;
+/// use mcp_layers::dispatch::Publisher;
 ///
 /// let publisher = Publisher::new();
 /// let in_thread = publisher.clone();
@@ -62,6 +62,31 @@ impl Publisher {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Has `observer` called with every change that is published from now on, by the thread that publishes it and
+    /// before any listener can hear of it: what a cache evicts then is gone when a client asks again.
+    ///
+    /// It may publish other changes. If it panics, that is logged, and the change goes on.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use std::sync::Arc;
+    ///
+    /// use mcp_layers::dispatch::{Change, Publisher};
+    ///
+    /// let (publisher, seen) = (Publisher::new(), Arc::new(AtomicUsize::new(0)));
+    /// let count = Arc::clone(&seen);
+    /// publisher.observe(move |change| {
+    ///     assert_eq!(*change, Change::ToolsListChanged);
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// publisher.tools_list_changed();
+    /// assert_eq!(seen.load(Ordering::Relaxed), 1);
+    /// ```
+    pub fn observe(&self, observer: impl Fn(&Change) + Send + Sync + 'static) {
+        let observer: Observer = Arc::new(observer);
+        self.bus.observe(&observer);
     }
 
     /// Publishes any change.

@@ -468,14 +468,14 @@ fn observers_see_each_change_before_any_listener_does() {
     let woken = Flag::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (flag, log) = (Arc::clone(&woken), Arc::clone(&seen));
-    subscriptions.observe(move |change| log.lock().unwrap().push((change.clone(), flag.take())));
-    subscriptions.observe(|_| panic!("an observer fails"));
+    subscriptions.publisher().observe(move |change| log.lock().unwrap().push((change.clone(), flag.take())));
+    subscriptions.publisher().observe(|_| panic!("an observer fails"));
     let (again, log) = (subscriptions.clone(), Arc::clone(&seen));
-    subscriptions.observe(move |change| {
+    subscriptions.publisher().observe(move |change| {
         log.lock().unwrap().push((change.clone(), false));
         if *change == Change::ToolsListChanged {
             again.publisher().prompts_list_changed();
-            again.observe(|_| ());
+            again.publisher().observe(|_| ());
         }
     });
 

@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(check(elements(100), &text), Err(Exceeded::Elements(NonZeroUsize::new(100).unwrap())));
         // The text behind the element that is one too many is not even looked at: here it is no JSON.
         let broken = &text[..400];
-        assert!(Bounds::check(elements(100), crate::message::raw_for_tests(broken)).is_err());
+        assert!(elements(100).check(Raw::valid(broken)).is_err());
     }
 
     #[test]

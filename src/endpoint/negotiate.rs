@@ -1,0 +1,273 @@
+//! Decides by the head of a request whether its body is worth reading, and what the client can read.
+
+use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use crate::rejection::Rejection;
+
+/// Which of the two framings the client accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Accepts {
+    pub(super) json: bool,
+    pub(super) sse: bool,
+}
+
+/// Everything that is decided before the body is read. `known` is what the body itself says that it has at least.
+pub(super) fn check(parts: &Parts, known: u64, max_body_bytes: usize) -> Result<Accepts, Rejection> {
+    let max = u64::try_from(max_body_bytes).unwrap_or(u64::MAX);
+    if known > max || declares_more_than(&parts.headers, max) {
+        return Err(too_large(max_body_bytes));
+    }
+    if parts.method != Method::POST {
+        return Err(Rejection::http(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "this endpoint takes POST only: send each message as its own POST",
+        )
+        .with_header(header::ALLOW, HeaderValue::from_static("POST")));
+    }
+    if !is_json(&parts.headers) {
+        return Err(Rejection::http(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send the header `Content-Type: application/json`, once",
+        )
+        .with_header(header::ACCEPT, HeaderValue::from_static("application/json")));
+    }
+    if !is_plain(&parts.headers) {
+        return Err(Rejection::http(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send the body as it is, without `Content-Encoding`",
+        )
+        .with_header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity")));
+    }
+    let accepts = accepts(&parts.headers);
+    if !accepts.json && !accepts.sse {
+        return Err(Rejection::http(
+            StatusCode::NOT_ACCEPTABLE,
+            "send the header `Accept: application/json, text/event-stream`",
+        ));
+    }
+    Ok(accepts)
+}
+
+/// The refusal of a body that is too long, which the operator may have to do with.
+pub(super) fn too_large(max_body_bytes: usize) -> Rejection {
+    tracing::warn!(
+        max_body_bytes,
+        "refused a request body; `EndpointLayer::with_max_body_bytes` sets how long it may be"
+    );
+    Rejection::http(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!("the body is too long: this server takes at most {max_body_bytes} bytes"),
+    )
+}
+
+/// What cannot be read as a number is not judged here: the bytes are counted in any case.
+fn declares_more_than(headers: &HeaderMap, max: u64) -> bool {
+    let values = headers.get_all(header::CONTENT_LENGTH).into_iter();
+    values.flat_map(|value| value.as_bytes().split(|&byte| byte == b',')).any(|value| {
+        let digits = value.trim_ascii();
+        let mut length = 0_u64;
+        for digit in digits {
+            if !digit.is_ascii_digit() {
+                return false;
+            }
+            length = length.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+        }
+        length > max
+    })
+}
+
+/// True for one `Content-Type` line that holds one media type, `application/json`.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(header::CONTENT_TYPE).into_iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    // Behind a comma a second media type would stand, and another reader might take that one.
+    let mut values = split(line.as_bytes(), b',');
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let essence = split(value, b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+fn is_plain(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::CONTENT_ENCODING).into_iter();
+    lines
+        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity"))
+}
+
+/// The most specific media range that a type matches, and whether that accepts it.
+#[derive(Default)]
+struct Best {
+    rank: u8,
+    accepted: bool,
+}
+
+impl Best {
+    fn see(&mut self, rank: u8, accepted: bool) {
+        if rank > self.rank {
+            *self = Self { rank, accepted };
+        } else if rank == self.rank {
+            self.accepted |= accepted;
+        }
+    }
+}
+
+/// Reads `Accept` (RFC 9110, section 12.5.1). No media range at all accepts everything.
+fn accepts(headers: &HeaderMap) -> Accepts {
+    let (mut json, mut sse) = (Best::default(), Best::default());
+    let mut everything = true;
+    let lines = headers.get_all(header::ACCEPT).into_iter();
+    for range in lines.flat_map(|line| split(line.as_bytes(), b',')) {
+        let mut parts = split(range, b';').map(<[u8]>::trim_ascii);
+        let Some(name) = parts.next().filter(|name| !name.is_empty()) else { continue };
+        everything = false;
+        let accepted = !parts.any(has_no_weight);
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        // Some old clients write `*` for `*/*`.
+        if is("*/*") || is("*") {
+            json.see(1, accepted);
+            sse.see(1, accepted);
+        } else if is("application/*") {
+            json.see(2, accepted);
+        } else if is("text/*") {
+            sse.see(2, accepted);
+        } else if is("application/json") {
+            json.see(3, accepted);
+        } else if is("text/event-stream") {
+            sse.see(3, accepted);
+        }
+    }
+    Accepts { json: everything || json.accepted, sse: everything || sse.accepted }
+}
+
+/// True for `q=0`, however many zeros it has.
+fn has_no_weight(parameter: &[u8]) -> bool {
+    let Some(at) = parameter.iter().position(|&byte| byte == b'=') else { return false };
+    let (name, value) = (parameter[..at].trim_ascii(), parameter[at + 1..].trim_ascii());
+    let Some((b'0', rest)) = value.split_first() else { return false };
+    let zeros = match rest.split_first() {
+        None => &[],
+        Some((b'.', zeros)) => zeros,
+        Some(_) => return false,
+    };
+    name.eq_ignore_ascii_case(b"q") && zeros.iter().all(|&byte| byte == b'0')
+}
+
+/// Splits at `separator`, but not inside quoted strings.
+fn split(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    value.split(move |&byte| {
+        if std::mem::take(&mut escaped) {
+            return false;
+        }
+        match byte {
+            b'"' => quoted = !quoted,
+            b'\\' if quoted => escaped = true,
+            _ => return byte == separator && !quoted,
+        }
+        false
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &header::HeaderName, lines: &[&str]) -> HeaderMap {
+        lines.iter().map(|line| (name.clone(), HeaderValue::from_bytes(line.as_bytes()).unwrap())).collect()
+    }
+
+    #[test]
+    fn only_one_line_of_exactly_application_json_is_json() {
+        let is = |lines: &[&str]| is_json(&headers(&header::CONTENT_TYPE, lines));
+        for line in [
+            "application/json",
+            "Application/JSON",
+            " application/json\t; charset=utf-8",
+            "application/json;charset=utf-8;",
+            "application/json; a=\"b, c; d\\\", text/plain\"",
+        ] {
+            assert!(is(&[line]), "{line}");
+        }
+        for line in [
+            "",
+            "application/jsonx",
+            "application/json-rpc",
+            "application/json, text/plain",
+            "application/json; a=b, text/plain",
+            "text/plain; a=application/json",
+            "text/json",
+            "application/*",
+            "application/json text/plain",
+            "\u{e9}application/json",
+        ] {
+            assert!(!is(&[line]), "{line}");
+        }
+        assert!(!is(&[]));
+        assert!(!is(&["application/json", "application/json"]));
+    }
+
+    #[test]
+    fn any_coding_but_identity_is_refused() {
+        let is = |lines: &[&str]| is_plain(&headers(&header::CONTENT_ENCODING, lines));
+        assert!(is(&[]) && is(&[""]) && is(&["Identity"]) && is(&["identity, identity", "identity"]));
+        assert!(!is(&["gzip"]) && !is(&["identity, gzip"]) && !is(&["identity", "br"]) && !is(&["\u{e9}"]));
+    }
+
+    #[test]
+    fn the_largest_declared_length_counts() {
+        let declares = |lines: &[&str]| declares_more_than(&headers(&header::CONTENT_LENGTH, lines), 100);
+        for lines in [&[][..], &["100"], &["0100"], &["-1"], &["x"], &["1e9"], &["", "7"]] {
+            assert!(!declares(lines), "{lines:?}");
+        }
+        for lines in [&["101"][..], &["7", "101"], &["7, 101"], &["99999999999999999999999999"]] {
+            assert!(declares(lines), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn accept_is_read_with_wildcards_weights_and_several_lines() {
+        const BOTH: (bool, bool) = (true, true);
+        const JSON: (bool, bool) = (true, false);
+        const SSE: (bool, bool) = (false, true);
+        const NONE: (bool, bool) = (false, false);
+        for (lines, expected) in [
+            (&[][..], BOTH),
+            (&[""], BOTH),
+            (&[" , "], BOTH),
+            (&["application/json, text/event-stream"], BOTH),
+            (&["application/json", "text/event-stream"], BOTH),
+            (&["*/*"], BOTH),
+            (&["text/html, *; q=.2, */*; q=.2"], BOTH),
+            (&["application/json"], JSON),
+            (&["APPLICATION/JSON; q=0.001"], JSON),
+            (&["application/json;charset=utf-8"], JSON),
+            (&["application/*"], JSON),
+            (&["text/event-stream"], SSE),
+            (&["text/*;q=0.5"], SSE),
+            (&["text/html"], NONE),
+            (&["application/xml, image/*"], NONE),
+            (&["application/jsonx"], NONE),
+            (&["\u{e9}"], NONE),
+            (&["*/*;q=0"], NONE),
+            (&["application/json;q=0"], NONE),
+            (&["application/json; Q = 0.000, text/event-stream; q=0."], NONE),
+            // The most specific range decides, in whatever order they stand.
+            (&["*/*, application/json;q=0"], SSE),
+            (&["application/json;q=0, */*"], SSE),
+            (&["*/*;q=0, application/json"], JSON),
+            (&["application/*;q=0, */*"], SSE),
+            (&["text/*;q=0, text/event-stream"], SSE),
+            (&["text/event-stream;q=0", "application/json"], JSON),
+            // A comma inside quotes separates nothing, and `q` counts wherever it stands.
+            (&["application/json;a=\", text/event-stream\""], JSON),
+            (&["application/json;a=\"\\\"\";q=0, text/event-stream"], SSE),
+            (&["application/json;aq=0;q=01"], JSON),
+        ] {
+            let found = accepts(&headers(&header::ACCEPT, lines));
+            assert_eq!((found.json, found.sse), expected, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! How often the path of a request allocates. Counts repeat exactly; times do not.
+
+use std::num::NonZeroUsize;
+
+use http::Request;
+use mcp_layers::catalog::StaticCatalog;
+use mcp_layers::layers::guard::Guard;
+use mcp_layers::layers::{HeadersLayer, LimitsLayer, OriginLayer, VersionLayer};
+use mcp_layers::message::Message;
+use mcp_layers::policy::Policy;
+use serde_json::json;
+
+fn call(arguments: &str) -> bytes::Bytes {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{arguments},"_meta":{{
+        "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+    )
+    .into()
+}
+
+fn allocations<T>(work: impl FnOnce() -> T) -> u64 {
+    let mut kept = None;
+    let info = allocation_counter::measure(|| kept = Some(work()));
+    drop(kept);
+    info.count_total
+}
+
+#[test]
+fn parsing_a_call_allocates_the_same_few_times_whatever_its_arguments_are() {
+    let members: Vec<_> = (0..5_000).map(|n| format!("\"k{n}\\u0041\": [{n}, {{\"x\": null}}]")).collect();
+    let shapes = [
+        "{}".to_owned(),
+        r#"{"a":1}"#.to_owned(),
+        format!("{{{}}}", members.join(",")),
+        format!("{{\"a\":{}1{}}}", "[".repeat(120), "]".repeat(120)),
+        format!("{{\"a\":\"{}\"}}", "x".repeat(1 << 20)),
+    ];
+    for shape in shapes {
+        let body = call(&shape);
+        // The envelope's, the parameters' and the metadata's members, and what the clones share.
+        assert_eq!(allocations(|| Message::parse(body.clone()).unwrap()), 4, "{shape:.60}");
+    }
+}
+
+#[test]
+fn looking_at_a_message_and_cloning_it_allocates_nothing() {
+    let message = Message::parse(call(r#"{"a": [1, 2]}"#)).unwrap();
+    let count = allocations(|| {
+        let copy = message.clone();
+        assert_eq!((copy.method(), copy.target().as_deref()), ("tools/call", Some("t")));
+        assert!(copy.meta().is_some_and(|meta| meta.protocol_version().is_some()));
+        assert_eq!(copy.arguments().map(|raw| raw.text().len()), Some(13));
+        assert!(copy.id().is_some() && !copy.bytes().is_empty());
+    });
+    assert_eq!(count, 0);
+}
+
+/// A call that every layer lets pass.
+fn request() -> Request<Message> {
+    Request::post("/mcp")
+        .header("host", "localhost:3000")
+        .header("origin", "http://[::1]:5173")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "t")
+        .header("mcp-param-region", "eu")
+        .body(Message::parse(call(r#"{"region": "eu", "of": [1, {"a": "b\u00e9"}]}"#)).unwrap())
+        .unwrap()
+}
+
+#[test]
+fn layers_that_only_look_allocate_nothing_for_what_they_let_pass() {
+    let (mut head, message) = request().into_parts();
+    let origin = OriginLayer::new();
+    assert_eq!(allocations(|| origin.guard().check(&mut head).unwrap()), 0);
+
+    let mut request = Request::from_parts(head, message);
+    let schema = json!({"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+    let headers = HeadersLayer::new().with_catalog(StaticCatalog::new([("t", &schema)]).unwrap());
+    assert_eq!(allocations(|| headers.policy().on_request(&mut request).unwrap()), 0);
+
+    let many = NonZeroUsize::new(100);
+    let limits = LimitsLayer::new().with_max_elements(many).with_max_depth(many).with_max_string_bytes(many);
+    assert_eq!(allocations(|| limits.policy().on_request(&mut request).unwrap()), 0);
+}
+
+#[test]
+fn the_version_layer_allocates_for_the_revision_that_it_leaves_only() {
+    let version = VersionLayer::new();
+    let mut request = request();
+    // The map of the extensions, its table and the value; where there are extensions already, the value alone.
+    assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 3);
+    assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 1);
+}
+
+/// One call through the whole stack, from the bytes of the request to those of the response.
+#[test]
+fn a_call_through_the_stack_allocates_a_bounded_number_of_times() {
+    use http::Request;
+    use http_body_util::{BodyExt as _, Full};
+    use mcp_layers::dispatch::{Dispatch, Tool};
+    use mcp_layers::endpoint::EndpointLayer;
+    use mcp_layers::layers::{HeadersLayer, OriginLayer, VersionLayer};
+    use tower::{Service as _, ServiceBuilder};
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let count = |tools: usize| {
+        let server = (0..tools)
+            .map(|n| {
+                let name = if n == 0 { "t".to_owned() } else { format!("t{n}") };
+                Tool::raw(name, serde_json::json!({"type": "object"}), |_, _| async { Ok("done") })
+            })
+            .fold(Dispatch::builder("s", "1.0.0"), mcp_layers::dispatch::Builder::tool)
+            .build()
+            .unwrap();
+        let mut stack = ServiceBuilder::new()
+            .layer(OriginLayer::new())
+            .layer(EndpointLayer::new())
+            .layer(VersionLayer::new())
+            .layer(HeadersLayer::new().with_catalog(server.clone()))
+            .service(server);
+        let request = || {
+            Request::post("/mcp")
+                .header("host", "localhost:3000")
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream")
+                .header("mcp-protocol-version", "2026-07-28")
+                .header("mcp-method", "tools/call")
+                .header("mcp-name", "t")
+                .body(Full::new(call(r#"{"a":1}"#)))
+                .unwrap()
+        };
+        let mut once = || {
+            let request = request();
+            allocations(|| {
+                let response = runtime.block_on(stack.call(request)).unwrap();
+                assert_eq!(response.status(), 200);
+                runtime.block_on(response.into_body().collect()).unwrap().to_bytes().len()
+            })
+        };
+        once();
+        once()
+    };
+    let one = count(1);
+    assert!(one <= 22, "{one}");
+    assert_eq!(count(1000), one, "the number of tools makes no difference");
+}
