@@ -42,6 +42,7 @@ pub mod headers;
 pub mod limits;
 mod mirrored;
 pub mod origin;
+pub mod scope;
 #[cfg(test)]
 mod testing;
 pub mod version;
@@ -51,4 +52,5 @@ pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
+pub use self::scope::{ScopeLayer, ScopeRules};
 pub use self::version::VersionLayer;
