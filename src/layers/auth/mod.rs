@@ -307,6 +307,3 @@ impl Settings {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

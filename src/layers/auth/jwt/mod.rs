@@ -234,6 +234,3 @@ impl fmt::Debug for JwtVerifier {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;
