@@ -495,10 +495,10 @@ impl ToolEntry {
 
     fn write(&self, complete: Complete) -> Outcome {
         let mut content = Cow::Borrowed(&complete.content);
-        if let Some(structured) = &complete.structured {
-            if !content.iter().any(|block| block.as_text().is_some()) {
-                content.to_mut().push(Content::text(structured.to_string()));
-            }
+        if let Some(structured) = &complete.structured
+            && !content.iter().any(|block| block.as_text().is_some())
+        {
+            content.to_mut().push(Content::text(structured.to_string()));
         }
         let mut result = RawObject::with_capacity(5);
         let write = |value: serde_json::Result<String>| {

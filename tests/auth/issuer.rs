@@ -177,7 +177,7 @@ impl Issuer {
 
     async fn answer(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         let (head, body) = request.into_parts();
-        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let authorization = head.headers.get("authorization").and_then(|value| value.to_str().ok());
         let path = head.uri.path().to_owned();
         self.requests.lock().unwrap().push(format!(

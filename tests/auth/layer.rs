@@ -193,7 +193,7 @@ async fn an_inner_challenge_is_settled_and_others_are_kept() {
     let step_up =
         format!("Bearer error=\"insufficient_scope\", scope=\"a\", resource_metadata=\"{METADATA}\"");
     assert_eq!(send(StatusCode::FORBIDDEN, &[INNER, "Bearer error=\"x\""]).await, [step_up]);
-    assert_eq!(send(StatusCode::UNAUTHORIZED, &[]).await, [ours.clone()]);
+    assert_eq!(send(StatusCode::UNAUTHORIZED, &[]).await, [ours.as_str()]);
     assert_eq!(
         send(StatusCode::UNAUTHORIZED, &["Negotiate, Basic realm=\"x\""]).await,
         [&ours, "Negotiate", "Basic realm=\"x\""]

@@ -31,10 +31,9 @@ pub(super) fn read(headers: &HeaderMap, max_len: usize) -> Credentials<'_> {
         return Credentials::None;
     }
     let token = match rest.first() {
-        None => return Credentials::Malformed,
         Some(b' ') => rest.trim_ascii_start(),
         // `BearerX`, `Bearer,` and the like are other schemes, or none; a tab is not a space.
-        Some(b'\t') => return Credentials::Malformed,
+        None | Some(b'\t') => return Credentials::Malformed,
         Some(_) => return Credentials::None,
     };
     if token.len() > max_len || !is_token(token) {

@@ -1,7 +1,7 @@
 //! Tells clients which authorization servers make tokens for a resource.
 
 use std::convert::Infallible;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -124,7 +124,8 @@ impl ProtectedResource {
         let mut text = String::from("{");
         for (name, value) in &inner.members {
             let comma = if text.len() > 1 { "," } else { "" };
-            text.push_str(&format!("{comma}\"{name}\":{value}"));
+            // Writing to a string does not fail.
+            let _ = write!(text, "{comma}\"{name}\":{value}");
         }
         text.push('}');
         inner.document = text.into();

@@ -291,13 +291,11 @@ mod tests {
 
         #[test]
         fn what_is_read_as_local_is_spelled_as_local(text in "[\\[\\]:.@/%a-z0-9]{0,6}(localhost|127\\.0\\.0\\.1|\\[::1\\])[\\[\\]:.@/%a-z0-9]{0,6}") {
-            if let Some(address) = Address::parse(&text) {
-                if address.host.is_local() {
+            if let Some(address) = Address::parse(&text) && address.host.is_local() {
                     let spelled = ["localhost", "127.0.0.1", "[::1]"].into_iter().find(|host| text.starts_with(host));
                     prop_assert!(spelled.is_some(), "{}", text);
                     let rest = &text[spelled.unwrap().len()..];
                     prop_assert!(rest.is_empty() || rest[1..].parse::<u16>().is_ok(), "{}", text);
-                }
             }
         }
     }

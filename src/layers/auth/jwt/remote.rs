@@ -189,6 +189,15 @@ struct Gate {
     failed: bool,
 }
 
+/// What a look at the keys has found.
+enum Looked {
+    Found(Arc<Key>),
+    /// No key that fits.
+    Unknown,
+    /// No keys that are good.
+    NoKeys,
+}
+
 impl Live {
     pub(super) fn new(settings: RemoteKeys) -> Self {
         Self { settings, state: Arc::default() }
@@ -206,7 +215,7 @@ impl Live {
 
     /// The key that fits.
     pub(super) async fn find(&self, wanted: &Wanted<'_>, now: SystemTime) -> Result<Arc<Key>, VerifyError> {
-        if let Some(key) = self.look(wanted, now)?.flatten() {
+        if let Looked::Found(key) = self.look(wanted, now)? {
             return Ok(key);
         }
         if let Some(mut flight) = self.fetch(now) {
@@ -215,19 +224,17 @@ impl Live {
         }
         // Looked at again even if nothing was fetched: somebody else's fetch may have ended since.
         match self.look(wanted, now)? {
-            Some(Some(key)) => Ok(key),
+            Looked::Found(key) => Ok(key),
             // Whether the issuer has such a key by now is not known.
-            Some(None) if self.gate().failed => Err(self.unavailable()),
-            Some(None) => Err(super::UNKNOWN_KEY),
-            None => Err(self.unavailable()),
+            Looked::Unknown if !self.gate().failed => Err(super::UNKNOWN_KEY),
+            Looked::Unknown | Looked::NoKeys => Err(self.unavailable()),
         }
     }
 
-    /// `None` without usable keys, `Some(None)` without a key that fits.
-    fn look(&self, wanted: &Wanted<'_>, now: SystemTime) -> Result<Option<Option<Arc<Key>>>, VerifyError> {
-        let Some(current) = self.usable(now) else { return Ok(None) };
-        let Some(fetched) = &*current else { return Ok(None) };
-        fetched.keys.find(wanted).map(Some)
+    fn look(&self, wanted: &Wanted<'_>, now: SystemTime) -> Result<Looked, VerifyError> {
+        let Some(current) = self.usable(now) else { return Ok(Looked::NoKeys) };
+        let Some(fetched) = &*current else { return Ok(Looked::NoKeys) };
+        Ok(fetched.keys.find(wanted)?.map_or(Looked::Unknown, Looked::Found))
     }
 
     fn unavailable(&self) -> VerifyError {
