@@ -24,8 +24,8 @@ use std::sync::Arc;
 use http::Extensions;
 use serde_json::Value;
 
-use crate::protocol::ClientCapabilities;
 use crate::protocol::mirror::{InvalidAnnotation, ParamHeaders};
+use crate::protocol::{ClientCapabilities, Scopes};
 
 /// Tells layers about tools.
 ///
@@ -50,6 +50,8 @@ pub struct ToolFacts {
     pub param_headers: ParamHeaders,
     /// What a client must have declared to call the tool.
     pub required_capabilities: ClientCapabilities,
+    /// The scopes that a caller needs to call the tool, and to see it in lists.
+    pub scopes: Scopes,
 }
 
 impl ToolFacts {
@@ -59,6 +61,13 @@ impl ToolFacts {
     /// If an `x-mcp-header` in the schema breaks a rule.
     pub fn from_schema(schema: &Value) -> Result<Self, InvalidAnnotation> {
         Ok(Self { param_headers: ParamHeaders::from_schema(schema)?, ..Self::default() })
+    }
+
+    /// The same for a tool that needs these scopes. Defaults to none.
+    #[must_use]
+    pub fn with_scopes(mut self, scopes: impl Into<Scopes>) -> Self {
+        self.scopes = scopes.into();
+        self
     }
 }
 

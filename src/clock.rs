@@ -33,6 +33,14 @@ impl Timestamp {
         self.0
     }
 
+    /// The same as the standard library's type.
+    #[must_use]
+    pub fn to_system_time(self) -> SystemTime {
+        // Beyond what the system can tell is long after everything has expired: the latest it can tell is as good.
+        let since = Duration::from_millis(self.0);
+        UNIX_EPOCH.checked_add(since).unwrap_or_else(|| UNIX_EPOCH + Duration::from_secs(u32::MAX.into()))
+    }
+
     /// How long ago `earlier` was; `None` if it is yet to come.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Option<Duration> {

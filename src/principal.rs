@@ -57,6 +57,11 @@ impl Partition {
         Self(digest.finalize().into())
     }
 
+    /// The digest of a credential.
+    pub(crate) fn of_credential(credential: &[u8]) -> Self {
+        Self::of("credential", &[Some(credential)])
+    }
+
     /// The digest.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
@@ -120,8 +125,12 @@ impl Principal {
     /// The same, known by the secret `credential`, of which only a digest is kept.
     #[must_use]
     pub fn with_credential(self, credential: &[u8]) -> Self {
-        let digest = Partition::of("credential", &[Some(credential)]);
-        self.with(|inner| inner.credential = Some(digest))
+        self.known_by(Partition::of_credential(credential))
+    }
+
+    /// The same with a digest that was made before.
+    pub(crate) fn known_by(self, credential: Partition) -> Self {
+        self.with(|inner| inner.credential = Some(credential))
     }
 
     /// Who vouches for the subject.

@@ -15,6 +15,14 @@
 //! | [`bad_result`](Rejection::bad_result) | 200 | -32603 | |
 //! | [`invalid_request_state`](Rejection::invalid_request_state) | 400 | -32602 | `reason` |
 //! | [`tool_error`](Rejection::tool_error) | 200 | -32602, not sent | |
+//! | [`unknown_tool`](Rejection::unknown_tool) | 400 | -32602 | |
+//! | [`unknown_prompt`](Rejection::unknown_prompt) | 400 | -32602 | |
+//! | [`unknown_resource`](Rejection::unknown_resource) | 400 | -32602 | `uri` |
+//! | [`unknown_template`](Rejection::unknown_template) | 400 | -32602 | |
+//! | [`unauthorized`](Rejection::unauthorized) | 401 | 401 | |
+//! | [`malformed_credentials`](Rejection::malformed_credentials) | 400 | 400 | |
+//! | [`insufficient_scope`](Rejection::insufficient_scope) | 403 | 403 | |
+//! | [`unavailable`](Rejection::unavailable) | 503 | 503 | |
 //! | [`http`](Rejection::http) | any | the status | |
 //!
 //! Specification: `basic/index`, "Error Codes"; `basic/transports/streamable-http`, "Request Metadata".
@@ -22,6 +30,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -31,7 +40,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::message::{Answer, ErrorObject, Fault, ParseError, RawObject, Reply, RequestId};
-use crate::protocol::code;
+use crate::protocol::{Challenge, code};
 
 /// A refusal: a JSON-RPC error with the HTTP status and headers that go with it.
 ///
@@ -199,6 +208,90 @@ impl Rejection {
         let mut rejection = Self::new(StatusCode::OK, code::INVALID_PARAMS, message);
         Arc::make_mut(&mut rejection.0).as_tool_result = true;
         rejection
+    }
+
+    /// There is no tool of that name, or none that this caller may know of.
+    #[must_use]
+    pub fn unknown_tool(name: &str) -> Self {
+        Self::invalid_params(format!(
+            "there is no tool `{}`; `tools/list` tells which there are",
+            shorten(name)
+        ))
+    }
+
+    /// There is no prompt of that name, or none that this caller may know of.
+    #[must_use]
+    pub fn unknown_prompt(name: &str) -> Self {
+        Self::invalid_params(format!(
+            "there is no prompt `{}`; `prompts/list` tells which there are",
+            shorten(name)
+        ))
+    }
+
+    /// There is no resource template of that text, or none that this caller may know of.
+    #[must_use]
+    pub fn unknown_template(template: &str) -> Self {
+        Self::invalid_params(format!(
+            "there is no resource template `{}`; `resources/templates/list` tells which there are",
+            shorten(template)
+        ))
+    }
+
+    /// There is no resource of that URI, or none that this caller may know of.
+    ///
+    /// Specification: `server/resources`, "Error Handling".
+    #[must_use]
+    pub fn unknown_resource(uri: &str) -> Self {
+        let shown = shorten(uri);
+        // It is told back for programs to compare, but not without bound.
+        let uri = if uri.len() > 2048 { shown } else { uri };
+        // A scheme and a colon are the least that a URI has.
+        let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
+        let is_uri = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+            && uri.bytes().all(|byte| byte > b' ' && byte != 0x7F);
+        if is_uri {
+            Self::invalid_params(format!(
+                "resource `{shown}` not found; `resources/list` tells which there are"
+            ))
+            .with_data(&json!({ "uri": uri }))
+        } else {
+            Self::invalid_params(format!("`{shown}` is not a URI"))
+                .with_data(&json!({ "uri": uri, "reason": "invalid_uri" }))
+        }
+    }
+
+    /// The request needs a token, or a better one; `challenge` says how to get it.
+    ///
+    /// Specification: `basic/authorization`, "Error Handling".
+    #[must_use]
+    pub fn unauthorized(message: impl Into<Cow<'static, str>>, challenge: &Challenge) -> Self {
+        Self::http(StatusCode::UNAUTHORIZED, message).with_challenge(challenge)
+    }
+
+    /// The request carries credentials in a way that leaves open which ones count.
+    #[must_use]
+    pub fn malformed_credentials(message: impl Into<Cow<'static, str>>, challenge: &Challenge) -> Self {
+        Self::http(StatusCode::BAD_REQUEST, message).with_challenge(challenge)
+    }
+
+    /// The token does not grant the scopes that the operation needs, all of which `challenge` names.
+    #[must_use]
+    pub fn insufficient_scope(message: impl Into<Cow<'static, str>>, challenge: &Challenge) -> Self {
+        Self::http(StatusCode::FORBIDDEN, message).with_challenge(challenge)
+    }
+
+    /// Something that the server needs to answer is not there; it may be worth to try again after `retry_after`.
+    #[must_use]
+    pub fn unavailable(message: impl Into<Cow<'static, str>>, retry_after: Duration) -> Self {
+        // Not before that time: rounded up.
+        let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+        Self::http(StatusCode::SERVICE_UNAVAILABLE, message)
+            .with_header(header::RETRY_AFTER, HeaderValue::from(seconds))
+    }
+
+    fn with_challenge(self, challenge: &Challenge) -> Self {
+        self.with_header(header::WWW_AUTHENTICATE, challenge.to_value())
     }
 
     /// What MCP has no code for: the HTTP status is the code.

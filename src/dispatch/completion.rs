@@ -80,7 +80,7 @@ pub(super) fn find(
     let completer = match string(&reference, "ref.type", "type")?.as_str() {
         "ref/prompt" => {
             let prompt = string(&reference, "ref.name", "name")?;
-            let entry = prompts.get(&prompt).ok_or_else(|| super::prompts::unknown(&prompt))?;
+            let entry = prompts.get(&prompt).ok_or_else(|| Rejection::unknown_prompt(&prompt))?;
             entry.completer(&name)
         }
         "ref/resource" => {
@@ -90,10 +90,7 @@ pub(super) fn find(
                 // A resource with a fixed URI has nothing to complete.
                 None if resources.get(&uri).is_some() => None,
                 None => {
-                    return Err(Rejection::invalid_params(format!(
-                        "there is no resource template `{}`; `resources/templates/list` tells which there are",
-                        shorten(&uri)
-                    )));
+                    return Err(Rejection::unknown_template(&uri));
                 }
             }
         }

@@ -178,6 +178,13 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A scope that a tool needs cannot be one.
+    Scope {
+        /// The tool.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A URI template has a form that is not supported.
     Template {
         /// The template.
@@ -220,6 +227,7 @@ impl fmt::Display for BuildError {
             Self::Annotation { name, reason } => {
                 write!(f, "the schema of `{name}` has an invalid `x-mcp-header`: {reason}")
             }
+            Self::Scope { name, reason } => write!(f, "in the tool `{name}`: {reason}"),
             Self::Template { template, reason } => {
                 write!(f, "the URI template `{template}` cannot be used: {reason}")
             }

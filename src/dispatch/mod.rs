@@ -324,14 +324,14 @@ impl Dispatch {
         let message = request.body();
         let name = target(message)?;
         let arguments = tools::read_call(message)?;
-        let tool = self.0.tools.get(&name).ok_or_else(|| tools::unknown(&name))?;
+        let tool = self.0.tools.get(&name).ok_or_else(|| Rejection::unknown_tool(&name))?;
         self.work(request, |context| Ok(tool.call(arguments, context)))
     }
 
     fn get_prompt(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
         self.check_round(&request)?;
         let name = target(request.body())?;
-        let prompt = self.0.prompts.get(&name).ok_or_else(|| prompts::unknown(&name))?;
+        let prompt = self.0.prompts.get(&name).ok_or_else(|| Rejection::unknown_prompt(&name))?;
         self.work(request, |context| {
             let arguments = prompt.read(&context)?;
             Ok(prompt.get(arguments, context))

@@ -282,14 +282,6 @@ pub(super) struct PromptEntry {
     handler: Box<Handler>,
 }
 
-/// Nobody has registered a prompt of that name, or it is disabled.
-pub(super) fn unknown(name: &str) -> Rejection {
-    Rejection::invalid_params(format!(
-        "there is no prompt `{}`; `prompts/list` tells which there are",
-        shorten(name)
-    ))
-}
-
 impl PromptEntry {
     pub(super) fn completer(&self, argument: &str) -> Option<Completer> {
         self.arguments.iter().find(|known| known.name() == argument)?.completer.clone()

@@ -17,7 +17,7 @@ use super::template::Template;
 use super::tools::write_input_required;
 use crate::message::RawObject;
 use crate::protocol::{Annotations, Icon, ResourceContents};
-use crate::rejection::{Rejection, shorten};
+use crate::rejection::Rejection;
 
 /// What reading a resource returns: its contents, or an [`InputRequired`].
 ///
@@ -369,7 +369,7 @@ pub(super) fn read(
                 .values()
                 .filter_map(super::registry::Item::enabled)
                 .find_map(|entry| Some((entry, entry.template.match_uri(uri)?)));
-            let Some((entry, values)) = found else { return Err(not_found(uri)) };
+            let Some((entry, values)) = found else { return Err(Rejection::unknown_resource(uri)) };
             let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             let variables = TemplateVariables { uri: uri.to_owned(), values };
             ((entry.handler)(variables, context), entry.hint)
@@ -381,31 +381,10 @@ pub(super) fn read(
     }))
 }
 
-/// Specification: `server/resources`, "Error Handling".
-fn not_found(uri: &str) -> Rejection {
-    let shown = shorten(uri);
-    // It is told back for programs to compare, but not without bound.
-    let uri = if uri.len() > 2048 { shown } else { uri };
-    // A scheme and a colon are the least that a URI has.
-    let scheme = uri.split_once(':').map_or("", |(scheme, _)| scheme);
-    let is_uri = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
-        && uri.bytes().all(|byte| byte > b' ' && byte != 0x7F);
-    if is_uri {
-        Rejection::invalid_params(format!(
-            "resource `{shown}` not found; `resources/list` tells which there are"
-        ))
-        .with_data(&json!({ "uri": uri }))
-    } else {
-        Rejection::invalid_params(format!("`{shown}` is not a URI"))
-            .with_data(&json!({ "uri": uri, "reason": "invalid_uri" }))
-    }
-}
-
 impl HandlerError {
     /// There is no such resource: HTTP 400, -32602 with the URI as data.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
-        Self::from(not_found(uri))
+        Self::from(Rejection::unknown_resource(uri))
     }
 }

@@ -16,9 +16,8 @@ use super::input_required::InputRequired;
 use super::schema::Validator;
 use crate::catalog::ToolFacts;
 use crate::message::{Kind, Message, Raw, RawObject};
-use crate::protocol::mirror::ParamHeaders;
-use crate::protocol::{ClientCapabilities, Content, Icon, Text};
-use crate::rejection::{Rejection, shorten};
+use crate::protocol::{ClientCapabilities, Content, Icon, Scopes, Text};
+use crate::rejection::Rejection;
 
 /// What a tool returns.
 ///
@@ -198,6 +197,7 @@ pub struct Tool {
     name: String,
     definition: Map<String, Value>,
     required_capabilities: ClientCapabilities,
+    scopes: Scopes,
     handler: Box<Handler>,
     /// Whether the arguments are validated before the handler sees them.
     validates: bool,
@@ -266,6 +266,7 @@ impl Tool {
             name,
             definition,
             required_capabilities: ClientCapabilities::new(),
+            scopes: Scopes::none(),
             handler: Box::new(handler),
             validates: true,
         }
@@ -316,6 +317,15 @@ impl Tool {
         self
     }
 
+    /// The scopes that a caller needs to call the tool, and to see it in lists. Defaults to none.
+    ///
+    /// A [`ScopeLayer`](crate::layers::ScopeLayer) that is given the server as its catalog asks for them; nobody else
+    /// does.
+    pub fn with_scopes(mut self, scopes: impl Into<Scopes>) -> Self {
+        self.scopes = scopes.into();
+        self
+    }
+
     /// The schema of the structured content. With the feature `schema` a result that does not match it is replaced
     /// by a failure; without, the schema is only published.
     pub fn with_output_schema(self, schema: Value) -> Self {
@@ -357,7 +367,10 @@ impl Tool {
             let reason = "the schema of arguments must be an object with `\"type\": \"object\"`".to_owned();
             return Err(BuildError::Schema { name, reason });
         }
-        let param_headers = ParamHeaders::from_schema(&schema)
+        if let Err(error) = self.scopes.check() {
+            return Err(BuildError::Scope { name, reason: error.to_string() });
+        }
+        let facts = ToolFacts::from_schema(&schema)
             .map_err(|error| BuildError::Annotation { name: name.clone(), reason: error.to_string() })?;
         let input = Validator::new(&name, &schema)?;
         let output = match self.definition.get("outputSchema") {
@@ -367,7 +380,11 @@ impl Tool {
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
-            facts: Arc::new(ToolFacts { param_headers, required_capabilities: self.required_capabilities }),
+            facts: Arc::new(ToolFacts {
+                required_capabilities: self.required_capabilities,
+                scopes: self.scopes,
+                ..facts
+            }),
             input: self.validates.then_some(input),
             output,
             handler: self.handler,
@@ -415,14 +432,6 @@ pub(super) fn read_call(message: &Message) -> Result<Arguments, Rejection> {
         Some(text) if Raw::valid(&text).kind() == Kind::Object => Ok(Arguments(text)),
         Some(_) => Err(Rejection::invalid_params("`params.arguments` must be an object")),
     }
-}
-
-/// Nobody has registered a tool of that name, or it is disabled.
-pub(super) fn unknown(name: &str) -> Rejection {
-    Rejection::invalid_params(format!(
-        "there is no tool `{}`; `tools/list` tells which there are",
-        shorten(name)
-    ))
 }
 
 impl ToolEntry {
@@ -510,10 +519,10 @@ impl ToolEntry {
 
     fn write(&self, complete: Complete) -> Outcome {
         let mut content = Cow::Borrowed(&complete.content);
-        if let Some(structured) = &complete.structured {
-            if !content.iter().any(|block| block.as_text().is_some()) {
-                content.to_mut().push(Content::text(structured.to_string()));
-            }
+        if let Some(structured) = &complete.structured
+            && !content.iter().any(|block| block.as_text().is_some())
+        {
+            content.to_mut().push(Content::text(structured.to_string()));
         }
         let mut result = RawObject::with_capacity(5);
         let write = |value: serde_json::Result<String>| {

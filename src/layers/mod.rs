@@ -36,6 +36,7 @@
 //! serve(ServiceBuilder::new().layer(EndpointLayer::new()).layer(VersionLayer::new()).service(server));
 //! ```
 
+pub mod auth;
 #[cfg(feature = "cache")]
 pub mod cache;
 pub mod capability;
@@ -46,10 +47,12 @@ mod mirrored;
 pub mod origin;
 mod outbound;
 pub mod request_state;
+pub mod scope;
 #[cfg(test)]
 mod testing;
 pub mod version;
 
+pub use self::auth::{AuthLayer, ProtectedResource};
 #[cfg(feature = "cache")]
 pub use self::cache::CacheLayer;
 pub use self::capability::{CapabilityLayer, RequireExtensionLayer};
@@ -58,4 +61,5 @@ pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
 pub use self::request_state::RequestStateLayer;
+pub use self::scope::{ScopeLayer, ScopeRules};
 pub use self::version::VersionLayer;

@@ -137,12 +137,11 @@ impl<C: ToolCatalog> Policy for HeaderCheck<C> {
         if self.standard {
             check_name(headers, message)?;
         }
-        if message.method() == TOOLS_CALL {
-            if let Some(tool) = message.target() {
-                if let Some(facts) = self.catalog.tool(&tool, request.extensions()) {
-                    params::check(headers, &tool, message.arguments(), &facts.param_headers)?;
-                }
-            }
+        if message.method() == TOOLS_CALL
+            && let Some(tool) = message.target()
+            && let Some(facts) = self.catalog.tool(&tool, request.extensions())
+        {
+            params::check(headers, &tool, message.arguments(), &facts.param_headers)?;
         }
         Ok(ListsTools(self.standard && message.method() == TOOLS_LIST))
     }

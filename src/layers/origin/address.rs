@@ -8,14 +8,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A host. Names compare without case, addresses as numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Host<N> {
+pub(in crate::layers) enum Host<N> {
     Name(N),
     V4(Ipv4Addr),
     V6(Ipv6Addr),
 }
 
 impl<N: AsRef<str>> Host<N> {
-    pub(super) fn same<M: AsRef<str>>(&self, other: &Host<M>) -> bool {
+    pub(in crate::layers) fn same<M: AsRef<str>>(&self, other: &Host<M>) -> bool {
         match (self, other) {
             (Self::Name(this), Host::Name(other)) => this.as_ref().eq_ignore_ascii_case(other.as_ref()),
             (Self::V4(this), Host::V4(other)) => this == other,
@@ -24,7 +24,7 @@ impl<N: AsRef<str>> Host<N> {
         }
     }
 
-    pub(super) fn is_local(&self) -> bool {
+    pub(in crate::layers) fn is_local(&self) -> bool {
         match self {
             Self::Name(name) => name.as_ref().eq_ignore_ascii_case("localhost"),
             Self::V4(address) => *address == Ipv4Addr::LOCALHOST,
@@ -55,13 +55,13 @@ impl<N: AsRef<str>> fmt::Display for Host<N> {
 
 /// `host [":" port]`, as in `Host` and `:authority`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Address<N> {
-    pub(super) host: Host<N>,
-    pub(super) port: Option<u16>,
+pub(in crate::layers) struct Address<N> {
+    pub(in crate::layers) host: Host<N>,
+    pub(in crate::layers) port: Option<u16>,
 }
 
 impl<'a> Address<&'a str> {
-    pub(super) fn parse(text: &'a str) -> Option<Self> {
+    pub(in crate::layers) fn parse(text: &'a str) -> Option<Self> {
         let (host, rest) = if let Some(rest) = text.strip_prefix('[') {
             let (address, rest) = rest.split_once(']')?;
             (Host::V6(address.parse().ok()?), rest)
@@ -77,7 +77,7 @@ impl<'a> Address<&'a str> {
         Some(Self { host, port })
     }
 
-    pub(super) fn owned(self) -> Address<String> {
+    pub(in crate::layers) fn owned(self) -> Address<String> {
         Address { host: self.host.owned(), port: self.port }
     }
 }
@@ -107,7 +107,7 @@ fn port(digits: &str) -> Option<u16> {
 }
 
 /// The port that is meant where none is written.
-pub(super) fn default_port(scheme: &str) -> Option<u16> {
+pub(in crate::layers) fn default_port(scheme: &str) -> Option<u16> {
     if scheme.eq_ignore_ascii_case("http") {
         Some(80)
     } else if scheme.eq_ignore_ascii_case("https") {
@@ -119,14 +119,14 @@ pub(super) fn default_port(scheme: &str) -> Option<u16> {
 
 /// `scheme "://" host [":" port]`, as in `Origin`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin<N> {
-    pub(super) scheme: N,
+pub(in crate::layers) struct Origin<N> {
+    pub(in crate::layers) scheme: N,
     /// The port is the scheme's default where none was written.
-    pub(super) address: Address<N>,
+    pub(in crate::layers) address: Address<N>,
 }
 
 impl<'a> Origin<&'a str> {
-    pub(super) fn parse(text: &'a str) -> Option<Self> {
+    pub(in crate::layers) fn parse(text: &'a str) -> Option<Self> {
         let (scheme, address) = text.split_once("://")?;
         let fine = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
         if !fine || !scheme.starts_with(|first: char| first.is_ascii_alphabetic()) {
@@ -137,20 +137,20 @@ impl<'a> Origin<&'a str> {
         Some(Self { scheme, address })
     }
 
-    pub(super) fn owned(self) -> Origin<String> {
+    pub(in crate::layers) fn owned(self) -> Origin<String> {
         Origin { scheme: self.scheme.to_ascii_lowercase(), address: self.address.owned() }
     }
 }
 
 impl<N: AsRef<str>> Origin<N> {
-    pub(super) fn same<M: AsRef<str>>(&self, other: &Origin<M>) -> bool {
+    pub(in crate::layers) fn same<M: AsRef<str>>(&self, other: &Origin<M>) -> bool {
         self.scheme.as_ref().eq_ignore_ascii_case(other.scheme.as_ref())
             && self.address.port == other.address.port
             && self.address.host.same(&other.address.host)
     }
 
     /// An http or https page of this machine, on any port.
-    pub(super) fn is_local(&self) -> bool {
+    pub(in crate::layers) fn is_local(&self) -> bool {
         default_port(self.scheme.as_ref()).is_some() && self.address.host.is_local()
     }
 }
@@ -291,13 +291,11 @@ mod tests {
 
         #[test]
         fn what_is_read_as_local_is_spelled_as_local(text in "[\\[\\]:.@/%a-z0-9]{0,6}(localhost|127\\.0\\.0\\.1|\\[::1\\])[\\[\\]:.@/%a-z0-9]{0,6}") {
-            if let Some(address) = Address::parse(&text) {
-                if address.host.is_local() {
+            if let Some(address) = Address::parse(&text) && address.host.is_local() {
                     let spelled = ["localhost", "127.0.0.1", "[::1]"].into_iter().find(|host| text.starts_with(host));
                     prop_assert!(spelled.is_some(), "{}", text);
                     let rest = &text[spelled.unwrap().len()..];
                     prop_assert!(rest.is_empty() || rest[1..].parse::<u16>().is_ok(), "{}", text);
-                }
             }
         }
     }

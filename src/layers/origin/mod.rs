@@ -46,7 +46,7 @@
 //! # }
 //! ```
 
-mod address;
+pub(super) mod address;
 
 use std::fmt;
 
