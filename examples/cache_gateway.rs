@@ -48,8 +48,11 @@ async fn slow(request: Request<Message>, calls: Arc<AtomicU64>) -> Result<Respon
 }
 
 fn request(caller: usize, id: usize) -> Request<Message> {
-    let (method, params) =
-        if id % 2 == 0 { ("tools/list", "") } else { ("resources/read", r#""uri":"notes://today","#) };
+    let (method, params) = if id.is_multiple_of(2) {
+        ("tools/list", "")
+    } else {
+        ("resources/read", r#""uri":"notes://today","#)
+    };
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}"_meta":{{
             "io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}}}}"#

@@ -203,14 +203,14 @@ impl<C: ToolCatalog> CapabilityCheck<C> {
         let declared = message.meta().and_then(Meta::client_capabilities);
         let lacks = |needs: &ClientCapabilities| needs.missing_from(declared);
         let mut missing = self.tables.methods.get(message.method()).map(lacks).unwrap_or_default();
-        if message.method() == TOOLS_CALL {
-            if let Some(tool) = message.target() {
-                if let Some(needs) = self.tables.tools.get(&*tool) {
-                    missing = missing.and(&lacks(needs));
-                }
-                if let Some(facts) = self.catalog.tool(&tool, request.extensions()) {
-                    missing = missing.and(&lacks(&facts.required_capabilities));
-                }
+        if message.method() == TOOLS_CALL
+            && let Some(tool) = message.target()
+        {
+            if let Some(needs) = self.tables.tools.get(&*tool) {
+                missing = missing.and(&lacks(needs));
+            }
+            if let Some(facts) = self.catalog.tool(&tool, request.extensions()) {
+                missing = missing.and(&lacks(&facts.required_capabilities));
             }
         }
         if missing.is_empty() { Ok(()) } else { Err(Rejection::missing_capability(&missing)) }
