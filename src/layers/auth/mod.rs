@@ -77,7 +77,8 @@ mod cache;
 #[cfg(any(feature = "jwt", feature = "introspection"))]
 mod claims;
 mod credentials;
-#[cfg(feature = "http-client")]
+#[cfg(any(feature = "jwks", feature = "introspection"))]
+#[cfg_attr(not(feature = "jwks"), allow(dead_code, reason = "introspection only posts"))]
 mod fetch;
 #[cfg(feature = "introspection")]
 mod introspection;

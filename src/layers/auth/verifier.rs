@@ -113,6 +113,7 @@ impl fmt::Debug for Token {
 pub struct Verified {
     principal: Principal,
     kept_until: Option<SystemTime>,
+    #[cfg_attr(not(feature = "jwt"), allow(dead_code, reason = "only keys of JWTs are withdrawn"))]
     key: Option<KeyState>,
 }
 
