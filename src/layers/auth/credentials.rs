@@ -7,9 +7,9 @@ use http::header::{AUTHORIZATION, HeaderMap};
 pub(super) enum Credentials<'a> {
     /// Nothing that this server could read: no header, or another scheme.
     None,
-    /// A bearer token of the form that RFC 6750 allows.
-    Bearer(&'a str),
-    /// A bearer token that cannot be one.
+    /// A bearer token, whose characters are still to be [checked](token).
+    Bearer(&'a [u8]),
+    /// No token where one should be, or one that is too long.
     Malformed,
     /// Several lines, of which another reader might take another.
     Several,
@@ -36,20 +36,25 @@ pub(super) fn read(headers: &HeaderMap, max_len: usize) -> Credentials<'_> {
         None | Some(b'\t') => return Credentials::Malformed,
         Some(_) => return Credentials::None,
     };
-    if token.len() > max_len || !is_token(token) {
-        return Credentials::Malformed;
-    }
-    match std::str::from_utf8(token) {
-        Ok(token) => Credentials::Bearer(token),
-        Err(_) => Credentials::Malformed,
+    if token.is_empty() || token.len() > max_len {
+        Credentials::Malformed
+    } else {
+        Credentials::Bearer(token)
     }
 }
 
-/// RFC 6750, section 2.1: `1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="`.
-fn is_token(token: &[u8]) -> bool {
+/// The token as text, if it has the characters of RFC 6750, section 2.1:
+/// `1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="`.
+///
+/// A token that is remembered had them: it need not be looked at again.
+pub(super) fn token(token: &[u8]) -> Option<&str> {
     let padding = token.iter().rev().take_while(|byte| **byte == b'=').count();
     let body = &token[..token.len() - padding];
-    !body.is_empty() && body.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
+    let is_fine = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte);
+    if body.is_empty() || !body.iter().all(is_fine) {
+        return None;
+    }
+    std::str::from_utf8(token).ok()
 }
 
 #[cfg(test)]
@@ -63,16 +68,20 @@ mod tests {
         for line in lines {
             headers.append(AUTHORIZATION, HeaderValue::from_bytes(line).unwrap());
         }
-        assert_eq!(read(&headers, 8), *expected, "{lines:?}");
+        let found = match read(&headers, 8) {
+            Credentials::Bearer(bytes) if token(bytes).is_none() => Credentials::Malformed,
+            found => found,
+        };
+        assert_eq!(found, *expected, "{lines:?}");
     }
 
     #[test]
     fn the_scheme_has_any_case_and_one_or_more_spaces_follow() {
         for line in ["Bearer a.b", "bearer a.b", "BEARER    a.b", "  Bearer a.b  "] {
-            check(&[line.as_bytes()], &Credentials::Bearer("a.b"));
+            check(&[line.as_bytes()], &Credentials::Bearer(b"a.b"));
         }
-        check(&[b"Bearer aZ9-._~+"], &Credentials::Bearer("aZ9-._~+"));
-        check(&[b"Bearer a=="], &Credentials::Bearer("a=="));
+        check(&[b"Bearer aZ9-._~+"], &Credentials::Bearer(b"aZ9-._~+"));
+        check(&[b"Bearer a=="], &Credentials::Bearer(b"a=="));
     }
 
     #[test]

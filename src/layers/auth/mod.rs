@@ -112,6 +112,7 @@ use crate::principal::{Partition, Principal};
 use crate::protocol::Challenge;
 use crate::rejection::Rejection;
 
+const MALFORMED: VerifyError = VerifyError::invalid("the token is malformed or too long");
 /// For how long a refusal is remembered: enough against a client that repeats itself.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
@@ -239,13 +240,16 @@ impl<V: TokenVerifier> AuthLayer<V> {
     fn look(&self, headers: &mut HeaderMap) -> Look {
         let settings = &*self.settings;
         let look = match credentials::read(headers, settings.max_len) {
-            Credentials::Bearer(token) => {
+            Credentials::Bearer(bytes) => {
                 let now = settings.clock.now().to_system_time();
-                let digest = Partition::of_credential(token.as_bytes());
+                let digest = Partition::of_credential(bytes);
                 match self.recall(digest, now) {
                     Some(Ok(verified)) => Look::Known(verified.principal().clone()),
                     Some(Err(error)) => Look::Refused(settings.refuse(&error)),
-                    None => Look::Ask(Token::with_digest(token, now, digest)),
+                    None => match credentials::token(bytes) {
+                        Some(token) => Look::Ask(Token::with_digest(token, now, digest)),
+                        None => Look::Refused(settings.refuse(&MALFORMED)),
+                    },
                 }
             }
             Credentials::None if settings.anonymous => Look::Anonymous,
@@ -253,9 +257,7 @@ impl<V: TokenVerifier> AuthLayer<V> {
                 "this server needs a bearer token; `WWW-Authenticate` tells where to get one",
                 &settings.challenge,
             )),
-            Credentials::Malformed => {
-                Look::Refused(settings.refuse(&VerifyError::invalid("the token is malformed or too long")))
-            }
+            Credentials::Malformed => Look::Refused(settings.refuse(&MALFORMED)),
             Credentials::Several => {
                 let challenge = settings.challenge.clone().with_error("invalid_request");
                 Look::Refused(Rejection::malformed_credentials(
