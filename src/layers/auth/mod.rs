@@ -2,7 +2,7 @@
 //!
 //! An MCP server is a resource server of OAuth 2.1: tokens are made by an authorization server, which is somebody
 //! else's. [`AuthLayer`] asks a [`TokenVerifier`] who a token stands for and leaves the
-//! [`Principal`](crate::principal::Principal) in the request's extensions. What that principal may do is decided by
+//! [`Principal`] in the request's extensions. What that principal may do is decided by
 //! [`ScopeLayer`](crate::layers::ScopeLayer), or by your own code.
 //!
 //! # Rules
