@@ -2,7 +2,7 @@
 //!
 //! An MCP server is a resource server of OAuth 2.1: tokens are made by an authorization server, which is somebody
 //! else's. [`AuthLayer`] asks a [`TokenVerifier`] who a token stands for and leaves the
-//! [`Principal`](crate::principal::Principal) in the request's extensions. What that principal may do is decided by
+//! [`Principal`] in the request's extensions. What that principal may do is decided by
 //! [`ScopeLayer`](crate::layers::ScopeLayer), or by your own code.
 //!
 //! # Rules
@@ -77,7 +77,7 @@ mod cache;
 #[cfg(any(feature = "jwt", feature = "introspection"))]
 mod claims;
 mod credentials;
-#[cfg(feature = "http-client")]
+#[cfg(any(feature = "jwks", feature = "introspection"))]
 mod fetch;
 #[cfg(feature = "introspection")]
 mod introspection;
@@ -85,6 +85,7 @@ mod introspection;
 mod jwt;
 mod resource;
 mod service;
+mod url;
 mod verifier;
 
 use std::fmt;

@@ -117,6 +117,10 @@ impl JwtVerifier {
         self
     }
 
+    #[cfg_attr(
+        not(feature = "jwks"),
+        allow(clippy::unused_async, reason = "only keys that are fetched are awaited")
+    )]
     async fn key(&self, wanted: &Wanted<'_>, now: SystemTime) -> Result<Arc<Key>, VerifyError> {
         match &self.keys.0 {
             Source::Static(keys) => {
