@@ -3,7 +3,7 @@
 //! `cargo run --example hello`, then paste the command that it prints.
 
 use axum::{Router, routing::get};
-use mcp_layers::dispatch::{Context, Dispatch, Tool};
+use mcp_layers::dispatch::{Dispatch, Tool};
 use mcp_layers::endpoint::EndpointLayer;
 use mcp_layers::layers::{HeadersLayer, OriginLayer, VersionLayer};
 use tower::ServiceBuilder;
@@ -16,7 +16,7 @@ struct Greet {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let greet = |Greet { name }: Greet, _: Context| async move { Ok(format!("Hello, {name}!")) };
+    let greet = |Greet { name }: Greet, _| async move { Ok(format!("Hello, {name}!")) };
     let greet = Tool::new("greet", greet).with_description("Greets somebody");
     let server = Dispatch::builder("hello", "1.0.0").tool(greet).build()?;
     let mcp = ServiceBuilder::new()

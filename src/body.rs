@@ -1,6 +1,7 @@
 //! The one response body.
 
 use std::fmt;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -26,6 +27,8 @@ pub struct Body(Kind);
 enum Kind {
     /// `None` once the bytes have been taken.
     Full(Option<Bytes>),
+    /// Pieces that follow on each other. Those that have been taken are empty.
+    Chunks([Bytes; 3]),
     Stream(Inner),
 }
 
@@ -88,6 +91,10 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.get_mut().0 {
             Kind::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Chunks(chunks) => {
+                let next = chunks.iter_mut().find(|chunk| !chunk.is_empty());
+                Poll::Ready(next.map(|chunk| Ok(Frame::data(mem::take(chunk)))))
+            }
             Kind::Stream(body) => body.as_mut().poll_frame(cx),
         }
     }
@@ -95,6 +102,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Full(bytes) => bytes.is_none(),
+            Kind::Chunks(chunks) => chunks.iter().all(Bytes::is_empty),
             Kind::Stream(body) => body.is_end_stream(),
         }
     }
@@ -102,8 +110,20 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Chunks(chunks) => SizeHint::with_exact(total(chunks)),
             Kind::Stream(body) => body.size_hint(),
         }
+    }
+}
+
+fn total(chunks: &[Bytes]) -> u64 {
+    chunks.iter().map(|chunk| chunk.len() as u64).sum()
+}
+
+/// Pieces that follow on each other, such as those of [`Answer::into_chunks`](crate::message::Answer::into_chunks).
+impl From<[Bytes; 3]> for Body {
+    fn from(chunks: [Bytes; 3]) -> Self {
+        Self(Kind::Chunks(chunks))
     }
 }
 
@@ -135,7 +155,33 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Full(bytes) => f.debug_tuple("Body").field(&bytes.as_ref().map_or(0, Bytes::len)).finish(),
+            Kind::Chunks(chunks) => f.debug_tuple("Body").field(&total(chunks)).finish(),
             Kind::Stream(_) => f.write_str("Body(stream)"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+
+    use super::*;
+
+    #[test]
+    fn a_body_of_chunks_knows_its_length_and_passes_over_empty_ones() {
+        let chunks = ["", "abc", "de"].map(|text| Bytes::from_static(text.as_bytes()));
+        let mut body = Body::from(chunks);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut lengths = Vec::new();
+        loop {
+            lengths.push(body.size_hint().exact().unwrap());
+            assert_eq!(body.is_end_stream(), lengths.last() == Some(&0));
+            match Pin::new(&mut body).poll_frame(&mut cx) {
+                Poll::Ready(Some(Ok(frame))) => assert!(frame.is_data()),
+                Poll::Ready(None) => break,
+                _ => panic!("neither fails nor waits"),
+            }
+        }
+        assert_eq!(lengths, [5, 2, 0]);
     }
 }

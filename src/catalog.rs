@@ -24,8 +24,8 @@ use std::sync::Arc;
 use http::Extensions;
 use serde_json::Value;
 
-use crate::protocol::Scopes;
 use crate::protocol::mirror::{InvalidAnnotation, ParamHeaders};
+use crate::protocol::{ClientCapabilities, Scopes};
 
 /// Tells layers about tools.
 ///
@@ -48,17 +48,13 @@ impl<C: ToolCatalog + ?Sized> ToolCatalog for Arc<C> {
 pub struct ToolFacts {
     /// The arguments that calls mirror into `Mcp-Param-*` headers.
     pub param_headers: ParamHeaders,
+    /// What a client must have declared to call the tool.
+    pub required_capabilities: ClientCapabilities,
     /// The scopes that a caller needs to call the tool, and to see it in lists.
     pub scopes: Scopes,
 }
 
 impl ToolFacts {
-    /// What is known of a tool whose annotations have been read already.
-    #[must_use]
-    pub fn new(param_headers: ParamHeaders) -> Self {
-        Self { param_headers, scopes: Scopes::none() }
-    }
-
     /// Reads the facts out of a tool's `inputSchema`.
     ///
     /// # Errors

@@ -44,6 +44,10 @@ pub mod protocol;
 pub mod rejection;
 #[doc(hidden)]
 pub mod sse;
+pub mod store;
+mod trusted_state;
+
+pub use self::trusted_state::TrustedState;
 
 /// Compiles and runs the examples of the README.
 #[cfg(all(doctest, feature = "schema"))]

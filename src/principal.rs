@@ -42,7 +42,7 @@ pub struct Partition([u8; 32]);
 
 impl Partition {
     /// Digests parts that cannot run into each other: each is preceded by its length.
-    fn of(domain: &str, parts: &[Option<&[u8]>]) -> Self {
+    pub(crate) fn of(domain: &str, parts: &[Option<&[u8]>]) -> Self {
         let mut digest = Sha256::new();
         for part in std::iter::once(&Some(domain.as_bytes())).chain(parts) {
             match part {

@@ -12,6 +12,8 @@
 //! | [`missing_capability`](Rejection::missing_capability) | 400 | -32021 | `requiredCapabilities` |
 //! | [`internal`](Rejection::internal) | 500 | -32603 | |
 //! | [`subscription_limit`](Rejection::subscription_limit) | 200 | -32603 | |
+//! | [`bad_result`](Rejection::bad_result) | 200 | -32603 | |
+//! | [`invalid_request_state`](Rejection::invalid_request_state) | 400 | -32602 | `reason` |
 //! | [`tool_error`](Rejection::tool_error) | 200 | -32602, not sent | |
 //! | [`unknown_tool`](Rejection::unknown_tool) | 400 | -32602 | |
 //! | [`unknown_prompt`](Rejection::unknown_prompt) | 400 | -32602 | |
@@ -164,6 +166,24 @@ impl Rejection {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code::INTERNAL_ERROR, message)
     }
 
+    /// The server made a result that the protocol forbids; `message` says nothing about what is inside.
+    ///
+    /// The request was fine: the error travels in the answer, as that of a handler that fails.
+    #[must_use]
+    pub fn bad_result(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::OK, code::INTERNAL_ERROR, message)
+    }
+
+    /// The `requestState` is not one that this server gave for this request to this caller, or not any more.
+    ///
+    /// It says the same whatever was wrong: the difference would help to forge one. The log tells it.
+    #[must_use]
+    pub fn invalid_request_state() -> Self {
+        let message = "invalid or expired `requestState`: send the request again without it, to start anew";
+        Self::new(StatusCode::BAD_REQUEST, code::INVALID_PARAMS, message)
+            .with_data(&json!({ "reason": "invalid_request_state" }))
+    }
+
     /// No more streams of change notifications are opened while `limit` of them are live.
     ///
     /// The request was fine and so is the server: the error travels in the answer, not in the status.
@@ -312,7 +332,8 @@ impl Rejection {
         &self.0.message
     }
 
-    fn answer(&self, id: Option<RequestId>) -> Answer {
+    /// The answer to the request `id`, for where the status cannot be changed any more.
+    pub(crate) fn answer(&self, id: Option<RequestId>) -> Answer {
         if self.0.as_tool_result {
             return Answer::result(id, tool_result(&self.0.message));
         }
@@ -337,6 +358,7 @@ impl Rejection {
     }
 
     fn response<B>(self, body: B) -> Response<B> {
+        tracing::debug!(status = self.0.status.as_u16(), code = self.0.code, message = %self.0.message, "refused");
         let mut response = Response::new(body);
         *response.status_mut() = self.0.status;
         response.headers_mut().extend(self.0.headers.clone());

@@ -3,13 +3,13 @@
 //! The server keeps nothing between the rounds: the client sends the request again, with its answers and with the state
 //! that it was given. What is missing then, or makes no sense, is asked for again.
 //!
-//! The state passes through the client, which can read and change it. A server to which that matters seals it.
+//! The state passes through the client, which can read it; it cannot change it, because a layer of the stack in `main.rs`
+//! seals it. Nothing here knows of that.
 
 use mcp_layers::dispatch::{
     Builder, Context, HandlerError, InputRequired, Prompt, PromptResult, Tool, ToolResult,
 };
-use mcp_layers::protocol::PromptMessage;
-use mcp_layers::rejection::Rejection;
+use mcp_layers::protocol::{ClientCapabilities, PromptMessage};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,11 @@ pub(crate) fn add_to(server: Builder) -> Builder {
         .tool(tool(&format!("{asks}_tampered_state"), "Relies on its state", relies_on_state))
         .tool(tool(&format!("{asks}_capabilities"), "Asks what the client can answer", what_it_can))
         .tool(tool("test_streaming_elicitation", "Asks for a value", value))
-        .tool(tool("test_missing_capability", "Needs a client with a model", needs_sampling))
+        // A tool that is of no use without a capability says so here, and a layer refuses clients that lack it.
+        .tool(
+            tool("test_missing_capability", "Needs a client with a model", needs_sampling)
+                .with_required_capabilities(ClientCapabilities::new().with_sampling()),
+        )
         .prompt(prompt())
 }
 
@@ -66,7 +70,7 @@ async fn roots(context: Context) -> Result<ToolResult, HandlerError> {
 }
 
 async fn state(context: Context) -> Result<ToolResult, HandlerError> {
-    let given_back = context.request_state().is_some_and(|state| state == "asked once");
+    let given_back = context.request_state::<String>().is_some_and(|state| state == "asked once");
     match filled_in::<bool>(&context, "confirm", "ok") {
         Some(true) if given_back => Ok("state-ok: requestState validated".into()),
         Some(false) if given_back => Ok("not confirmed".into()),
@@ -96,11 +100,11 @@ async fn three_things(context: Context) -> Result<ToolResult, HandlerError> {
 
 async fn two_rounds(context: Context) -> Result<ToolResult, HandlerError> {
     // What is known from the round before travels in the state.
-    let remembered = context.request_state().and_then(|state| state.strip_prefix("name=").map(str::to_owned));
+    let remembered = context.request_state::<Option<String>>().flatten();
     let Some(name) = remembered.or_else(|| filled_in(&context, "step1", "name")) else {
         let asked =
             InputRequired::new().elicit("step1", "Step 1: What is your name?", form("name", "string"));
-        return Ok(asked.with_state("nothing yet").into());
+        return Ok(asked.with_state(&None::<String>).into());
     };
     let Some(color) = filled_in::<String>(&context, "step2", "color") else {
         let asked = InputRequired::new().elicit(
@@ -108,14 +112,14 @@ async fn two_rounds(context: Context) -> Result<ToolResult, HandlerError> {
             "Step 2: What is your favorite color?",
             form("color", "string"),
         );
-        return Ok(asked.with_state(format!("name={name}")).into());
+        return Ok(asked.with_state(&Some(name)).into());
     };
     Ok(format!("Multi-round complete for {name} who likes {color}").into())
 }
 
 async fn relies_on_state(context: Context) -> Result<ToolResult, HandlerError> {
-    // Whether the state is the one that was given out only a layer that seals it can tell.
-    match (filled_in::<bool>(&context, "confirm", "ok"), context.request_state()) {
+    // A state that is there is one that was given out: the layer that seals it refuses all others.
+    match (filled_in::<bool>(&context, "confirm", "ok"), context.request_state::<String>()) {
         (Some(true), Some(_)) => Ok("integrity-ok: state verified".into()),
         (Some(false), Some(_)) => Ok("not confirmed".into()),
         _ => {
@@ -133,13 +137,15 @@ async fn what_it_can(context: Context) -> Result<ToolResult, HandlerError> {
         return Ok(format!("capabilities-ok: received {}", answered.join(", ")).into());
     }
     let mut asked = InputRequired::new();
-    if !can(&context, "elicitation") && !can(&context, "sampling") {
+    let elicitation = context.can(&ClientCapabilities::new().with_elicitation_form());
+    let sampling = context.can(&ClientCapabilities::new().with_sampling());
+    if !elicitation && !sampling {
         return Ok("No supported capabilities declared".into());
     }
-    if can(&context, "elicitation") {
+    if elicitation {
         asked = asked.elicit("elicit_input", "Elicitation input", form("value", "string"));
     }
-    if can(&context, "sampling") {
+    if sampling {
         asked = asked.sample("sample_input", question("Sample request", 50));
     }
     Ok(asked.with_state("asked what the client can answer").into())
@@ -155,11 +161,7 @@ async fn value(context: Context) -> Result<ToolResult, HandlerError> {
     }
 }
 
-/// A tool that is of no use without a capability says so at once: 400, -32021.
-async fn needs_sampling(context: Context) -> Result<ToolResult, HandlerError> {
-    if !can(&context, "sampling") {
-        return Err(Rejection::missing_capability(&json!({ "sampling": {} })).into());
-    }
+async fn needs_sampling(_: Context) -> Result<ToolResult, HandlerError> {
     Ok("Success".into())
 }
 
@@ -204,10 +206,4 @@ fn sampled(context: &Context, key: &str) -> Option<String> {
 fn listed_roots(context: &Context, key: &str) -> Option<Vec<String>> {
     let roots: Vec<Value> = context.input_response(key)?.get("roots")?.decode_owned().ok()?;
     roots.iter().map(|root| root.get("uri")?.as_str().map(str::to_owned)).collect()
-}
-
-/// Whether the client has declared a capability, for this very request.
-fn can(context: &Context, capability: &str) -> bool {
-    let declared = context.client_capabilities();
-    declared.is_some_and(|declared| declared.members().any(|(name, _)| name == capability))
 }

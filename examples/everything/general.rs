@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_layers::dispatch::{Builder, Context, Tool, ToolResult};
+use mcp_layers::dispatch::{Builder, Tool, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,8 +18,7 @@ struct Echo {
 }
 
 fn echo() -> Tool {
-    Tool::new("echo", |Echo { text }: Echo, _: Context| async move { Ok(text) })
-        .with_description("Repeats a text")
+    Tool::new("echo", |Echo { text }: Echo, _| async move { Ok(text) }).with_description("Repeats a text")
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -30,7 +29,7 @@ struct Slow {
 
 /// A client that goes away cancels the call: its future is dropped wherever it waits.
 fn slow() -> Tool {
-    Tool::new("slow", |Slow { ms }: Slow, _: Context| async move {
+    Tool::new("slow", |Slow { ms }: Slow, _| async move {
         let mut report = ReportCancellation { finished: false };
         tokio::time::sleep(Duration::from_millis(ms)).await;
         report.finished = true;
@@ -90,7 +89,7 @@ fn typed() -> Tool {
         "properties": { "n": { "type": "integer" } },
         "required": ["n"],
     });
-    Tool::new("typed", |Typed { value }: Typed, _: Context| async move { Ok(ToolResult::json(&value)) })
+    Tool::new("typed", |Typed { value }: Typed, _| async move { Ok(ToolResult::json(&value)) })
         .with_output_schema(schema)
         .with_description("Returns a value that must match the output schema")
 }

@@ -22,13 +22,14 @@ use axum::Router;
 use axum::serve::ListenerExt as _;
 use mcp_layers::dispatch::{BuildError, CacheHint, Dispatch};
 use mcp_layers::endpoint::EndpointLayer;
-use mcp_layers::layers::{HeadersLayer, OriginLayer, VersionLayer};
+use mcp_layers::layers::request_state::StateKeys;
+use mcp_layers::layers::{CapabilityLayer, HeadersLayer, OriginLayer, RequestStateLayer, VersionLayer};
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
 use tracing_subscriber::EnvFilter;
 
 /// How long calls in progress may take to finish once the server has been asked to stop.
-const GRACE: Duration = Duration::from_secs(4);
+const GRACE: Duration = Duration::from_secs(3);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -38,9 +39,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let address = listen_address()?;
     let server = server()?;
-    let listener = TcpListener::bind(&address).await?;
+    let listener =
+        TcpListener::bind(&address).await.map_err(|error| format!("cannot listen on {address}: {error}"))?;
     println!("listening on http://{}/mcp", listener.local_addr()?);
-    serve(listener, router(&server), server).await?;
+    serve(listener, router(&server, StateKeys::random_per_process()?), server).await?;
     Ok(())
 }
 
@@ -75,7 +77,7 @@ fn server() -> Result<Dispatch, BuildError> {
 }
 
 /// The layers around the server, outermost first: each one sees only what those above it have let through.
-fn router(server: &Dispatch) -> Router {
+fn router(server: &Dispatch, keys: StateKeys) -> Router {
     let mcp = ServiceBuilder::new()
         // Web pages that somebody on this machine happens to visit stay out.
         .layer(OriginLayer::new())
@@ -85,6 +87,10 @@ fn router(server: &Dispatch) -> Router {
         .layer(VersionLayer::new())
         // What a proxy read in the headers is what the body says.
         .layer(HeadersLayer::new().with_catalog(server.clone()))
+        // What the client cannot do is neither required of it in vain nor asked of it.
+        .layer(CapabilityLayer::new().with_catalog(server.clone()))
+        // What a handler wants back from the client comes back as it was given.
+        .layer(RequestStateLayer::new(keys, "everything"))
         .service(server.clone());
     Router::new().route_service("/mcp", mcp)
 }

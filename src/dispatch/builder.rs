@@ -1,5 +1,6 @@
 //! Puts a server together.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::BuildError;
 use super::hint::CacheHint;
+use super::methods::Method;
 use super::prompts::Prompt;
 use super::registry::Registry;
 use super::resources::{Resource, ResourceTemplate};
@@ -16,7 +18,7 @@ use super::subscriptions::{Publisher, Subscriptions, Supported};
 use super::tools::Tool;
 use super::{Dispatch, Inner};
 use crate::message::RawObject;
-use crate::protocol::{Icon, Revision, method};
+use crate::protocol::{ExtensionId, Icon, Revision, method};
 
 /// What a server offers; fixed when it is built.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,6 +91,9 @@ pub struct Builder {
     prompts: Vec<Prompt>,
     resources: Vec<Resource>,
     templates: Vec<ResourceTemplate>,
+    methods: Vec<Method>,
+    extensions: Map<String, Value>,
+    unprotected_state: bool,
     publisher: Publisher,
     page_size: Option<NonZeroUsize>,
     hints: MethodHints,
@@ -110,6 +115,9 @@ impl Builder {
             prompts: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
+            methods: Vec::new(),
+            extensions: Map::new(),
+            unprotected_state: false,
             publisher: Publisher::new(),
             page_size: None,
             hints: MethodHints::default(),
@@ -173,6 +181,31 @@ impl Builder {
         self
     }
 
+    /// Registers a method that an extension or an application adds to the protocol.
+    pub fn method(mut self, method: Method) -> Self {
+        self.methods.push(method);
+        self
+    }
+
+    /// Announces an extension with its settings, an object. Defaults to `{}` for the extensions of the registered
+    /// methods.
+    pub fn with_extension(mut self, extension: &ExtensionId, settings: Value) -> Self {
+        self.extensions.insert(extension.as_str().to_owned(), settings);
+        self
+    }
+
+    /// **Trusts what clients make of a state.** Handlers are given whatever comes as `requestState`, forged or not, and
+    /// their own states leave in plain text. Only for handlers that nothing worse can happen to than that a request
+    /// fails. Defaults to off: without a layer above that protects states
+    /// ([`RequestStateLayer`](crate::layers::RequestStateLayer)) a request that brings a state is refused with 400
+    /// -32602, and an answer that holds one is replaced by an internal error.
+    ///
+    /// Specification: `basic/patterns/mrtr`, "Server Requirements".
+    pub fn with_unprotected_request_state(mut self) -> Self {
+        self.unprotected_state = true;
+        self
+    }
+
     /// Announces tools although none is registered yet. Defaults to what is registered.
     pub fn with_tools(mut self) -> Self {
         self.announced.tools = true;
@@ -188,6 +221,12 @@ impl Builder {
     /// Announces resources although none is registered yet. Defaults to what is registered.
     pub fn with_resources(mut self) -> Self {
         self.announced.resources = true;
+        self
+    }
+
+    /// Announces completions although nothing that is registered yet has any. Defaults to what is registered.
+    pub fn with_completions(mut self) -> Self {
+        self.announced.completions = true;
         self
     }
 
@@ -225,6 +264,8 @@ impl Builder {
 
     /// Tells clients what is published through `publisher`, a clone of which handlers may hold. Defaults to a
     /// publisher of its own, which [`Dispatch::publisher`] gives.
+    ///
+    /// A publisher is for one server: when that shuts down, all streams that listen to the publisher end.
     pub fn with_publisher(mut self, publisher: Publisher) -> Self {
         self.publisher = publisher;
         self
@@ -254,13 +295,15 @@ impl Builder {
     ///
     /// # Errors
     /// If a name is empty or comes twice; if a schema cannot be compiled, is too large or refers to something
-    /// outside itself; if an `x-mcp-header` breaks the rules; if a URI template is not supported.
+    /// outside itself; if an `x-mcp-header` breaks the rules; if a URI template is not supported; if a method has the
+    /// name of one that the protocol defines, or exists in no revision.
     pub fn build(self) -> Result<Dispatch, BuildError> {
         let capabilities = Capabilities {
             tools: self.announced.tools || !self.tools.is_empty(),
             prompts: self.announced.prompts || !self.prompts.is_empty(),
             resources: self.announced.resources || !self.resources.is_empty() || !self.templates.is_empty(),
-            completions: self.prompts.iter().any(Prompt::has_completion)
+            completions: self.announced.completions
+                || self.prompts.iter().any(Prompt::has_completion)
                 || self.templates.iter().any(ResourceTemplate::has_completion),
             logging: self.announced.logging,
         };
@@ -286,9 +329,29 @@ impl Builder {
             templates.insert(&uri, Arc::new(template.build()?))?;
         }
 
+        let mut extensions = self.extensions;
+        let mut methods = HashMap::new();
+        for method in self.methods {
+            let (kind, name) = ("method", method.name().to_owned());
+            if name.is_empty() {
+                return Err(BuildError::Unnamed { kind });
+            }
+            if let Some(extension) = method.extension() {
+                extensions.entry(extension.as_str()).or_insert_with(|| json!({}));
+            }
+            if methods.contains_key(&name) {
+                return Err(BuildError::Duplicate { kind, name });
+            }
+            methods.insert(name, Arc::new(method.build()?));
+        }
+
+        let mut announced = capabilities.to_json();
+        if let (false, Value::Object(members)) = (extensions.is_empty(), &mut announced) {
+            members.insert("extensions".to_owned(), extensions.into());
+        }
         let mut discovery = RawObject::new();
         discovery.set("supportedVersions", &[Revision::V2026_07_28.as_str()])?;
-        discovery.set("capabilities", &capabilities.to_json())?;
+        discovery.set("capabilities", &announced)?;
         if let Some(instructions) = &self.instructions {
             discovery.set("instructions", instructions)?;
         }
@@ -309,6 +372,8 @@ impl Builder {
             prompts,
             resources,
             templates,
+            methods,
+            unprotected_state: self.unprotected_state,
             subscriptions,
             discovery,
             page_size: self.page_size,

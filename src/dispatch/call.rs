@@ -13,6 +13,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::server::{InFlight, Server};
 use crate::message::{Answer, Event, Message, RawObject, Reply, ReplyStream, RequestId};
+use crate::rejection::Rejection;
 
 /// What a handler comes to: the members of a result, or why there is none.
 pub(super) type Outcome = Result<RawObject, Failure>;
@@ -30,33 +31,59 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(work: Work, context: Context, server: Arc<Server>, in_flight: InFlight) -> Self {
+    /// Has `start` call a handler. What a handler does before it returns its future counts as its work.
+    pub(super) fn start(
+        start: impl FnOnce(Context) -> Result<Work, Rejection>,
+        context: Context,
+        server: Arc<Server>,
+        in_flight: InFlight,
+    ) -> Result<Self, Rejection> {
+        let work = match guarded(&context, || start(context.clone())) {
+            Ok(started) => started?,
+            Err(failure) => Box::pin(std::future::ready(Err(failure))),
+        };
         let id = context.message().id().cloned();
-        Self { work, context, id, server, _in_flight: in_flight }
+        Ok(Self { work, context, id, server, _in_flight: in_flight })
     }
 
-    /// A handler that panics fails its own call and nothing else.
     fn poll_work(&mut self, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
-        match catch_unwind(AssertUnwindSafe(|| self.work.as_mut().poll(cx))) {
-            Ok(poll) => poll,
-            Err(_) => {
-                tracing::error!(message = ?self.context.message(), "a handler panicked");
-                Poll::Ready(Err(Failure::internal()))
-            }
-        }
+        let polled = guarded(&self.context, || self.work.as_mut().poll(cx));
+        polled.unwrap_or_else(|failure| Poll::Ready(Err(failure)))
     }
 
     fn respond(&mut self, outcome: Outcome) -> Response<Reply> {
         let id = self.id.take();
         match outcome {
+            Ok(result) if result.get("requestState").is_some() && !self.context.keeps_state() => {
+                tracing::error!(
+                    message = ?self.context.message(),
+                    "a handler gave a state that nothing protects: put RequestStateLayer above the dispatcher, or choose \
+                     Builder::with_unprotected_request_state"
+                );
+                fail(id, Failure::internal())
+            }
             Ok(mut result) => {
                 self.server.complete(&mut result);
                 Response::new(Reply::Answer(Answer::result(id, result)))
             }
-            Err(Failure::Rejected(rejection)) => rejection.into_response(id),
-            Err(Failure::Error(error)) => Response::new(Reply::Answer(Answer::error(id, error))),
+            Err(failure) => fail(id, failure),
         }
     }
+}
+
+fn fail(id: Option<RequestId>, failure: Failure) -> Response<Reply> {
+    match failure {
+        Failure::Rejected(rejection) => rejection.into_response(id),
+        Failure::Error(error) => Response::new(Reply::Answer(Answer::error(id, error))),
+    }
+}
+
+/// A handler that panics fails its own call and nothing else.
+fn guarded<T>(context: &Context, run: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
+        tracing::error!(message = ?context.message(), "a handler panicked");
+        Failure::internal()
+    })
 }
 
 impl Drop for Call {

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use http::request::Parts;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 
+use super::error::HandlerError;
 use crate::message::{Kind, Message, Raw, RawObject};
-use crate::protocol::LogLevel;
+use crate::protocol::{ClientCapabilities, LogLevel};
+use crate::trusted_state::TrustedState;
 
 /// How many notifications may wait for the socket before a handler that sends more has to wait too.
 const OUTBOX: usize = 16;
@@ -21,7 +23,9 @@ const OUTBOX: usize = 16;
 /// It is cheap to clone and may be moved into tasks; what such a task sends after the answer is dropped.
 ///
 /// A request that has sent nothing is answered as plain JSON; the first notification turns the response into a
-/// stream of Server-Sent Events.
+/// stream of Server-Sent Events. From then on the handler goes on only while the client reads: a client that stops
+/// reading stops the handler, timers in it included. Work that must go on belongs into a task of its own, and what must
+/// not be held for long (locks, transactions) is given back before something is sent.
 ///
 /// ```
 /// use mcp_layers::dispatch::{Context, Dispatch, Tool};
@@ -45,7 +49,11 @@ struct Call {
     message: Message,
     /// Whether the server has declared that it logs.
     logging: bool,
+    /// Whether states are trusted that no layer protects.
+    unprotected_state: bool,
     outbox: Mutex<Outbox>,
+    /// Wakes handlers that wait for room.
+    room: Notify,
 }
 
 #[derive(Default)]
@@ -57,13 +65,18 @@ struct Outbox {
     closed: bool,
     /// Who writes the response.
     reader: Option<Waker>,
-    /// Handlers that wait for room.
-    writers: Vec<Waker>,
 }
 
 impl Context {
-    pub(super) fn new(parts: Parts, message: Message, logging: bool) -> Self {
-        Self(Arc::new(Call { parts, message, logging, outbox: Mutex::default() }))
+    pub(super) fn new(parts: Parts, message: Message, logging: bool, unprotected_state: bool) -> Self {
+        Self(Arc::new(Call {
+            parts,
+            message,
+            logging,
+            unprotected_state,
+            outbox: Mutex::default(),
+            room: Notify::new(),
+        }))
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
@@ -95,6 +108,26 @@ impl Context {
         self.0.message.meta()?.client_capabilities()
     }
 
+    /// Whether the client has declared all of `capabilities` for this request. What it has not declared must not be
+    /// asked of it.
+    ///
+    /// ```
+    /// use mcp_layers::dispatch::{Context, HandlerError, InputRequired, ToolResult};
+    /// use mcp_layers::protocol::ClientCapabilities;
+    ///
+    /// async fn where_am_i(context: Context) -> Result<ToolResult, HandlerError> {
+    ///     if context.can(&ClientCapabilities::new().with_roots()) {
+    ///         return Ok(InputRequired::new().list_roots("roots").into());
+    ///     }
+    ///     Ok("somewhere".into())
+    /// }
+    /// # let _ = where_am_i;
+    /// ```
+    #[must_use]
+    pub fn can(&self, capabilities: &ClientCapabilities) -> bool {
+        capabilities.missing_from(self.client_capabilities()).is_empty()
+    }
+
     /// The client's answer to the input request `key` of an earlier round.
     ///
     /// `None` if it is missing, is no object, or looks like a JSON-RPC envelope; the handler then asks again.
@@ -119,10 +152,37 @@ impl Context {
         response.get("content")?.decode_owned().ok()
     }
 
-    /// The `requestState` that the client gave back, if it is a string.
+    /// The state that an earlier round has [given](super::InputRequired::with_state), which a layer above has verified.
+    ///
+    /// `None` if there is none, or if it is not a `T`, as may be when another version of the server has given it; the
+    /// handler then begins anew.
+    ///
+    /// Specification: `basic/patterns/mrtr`.
     #[must_use]
-    pub fn request_state(&self) -> Option<String> {
-        self.0.message.request_state()?.to_str().map(std::borrow::Cow::into_owned)
+    pub fn request_state<T: DeserializeOwned>(&self) -> Option<T> {
+        let state = self.0.message.request_state()?.to_str()?;
+        serde_json::from_str(&state)
+            .inspect_err(|error| {
+                // The error itself may quote the state.
+                let fault = error.classify();
+                tracing::warn!(request = ?self.0.message, ?fault, "a requestState is not of the type that is read");
+            })
+            .ok()
+    }
+
+    /// Whether states can be given out and taken back.
+    pub(super) fn keeps_state(&self) -> bool {
+        self.0.unprotected_state || self.extension::<TrustedState>().is_some()
+    }
+
+    /// The parameters as a `T`; members that it does not have are ignored, `_meta` among them.
+    ///
+    /// # Errors
+    /// Whatever `T` does not accept: 400 -32602.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        let params = self.0.message.params().map_or_else(|| "{}".to_owned(), RawObject::to_string);
+        serde_json::from_str(&params)
+            .map_err(|error| HandlerError::invalid_params(format!("invalid params: {error}")))
     }
 
     /// Tells the client how far the work has come. Does nothing if the client has not asked for it, and drops
@@ -188,17 +248,26 @@ impl Context {
                 return;
             }
         };
-        poll_fn(|cx| self.poll_send(&mut message, cx)).await;
+        loop {
+            let room = self.0.room.notified();
+            let mut room = std::pin::pin!(room);
+            // Waits from before the look at the outbox: room that is made in between is not missed.
+            room.as_mut().enable();
+            if self.send(&mut message) {
+                return;
+            }
+            room.await;
+        }
     }
 
-    fn poll_send(&self, message: &mut Option<Message>, cx: &mut TaskContext<'_>) -> Poll<()> {
+    /// Puts `message` into the outbox; says whether that is settled, or there is no room.
+    fn send(&self, message: &mut Option<Message>) -> bool {
         let mut outbox = self.outbox();
         if outbox.closed {
-            return Poll::Ready(());
+            return true;
         }
         if outbox.waiting.len() >= OUTBOX {
-            outbox.writers.push(cx.waker().clone());
-            return Poll::Pending;
+            return false;
         }
         outbox.waiting.extend(message.take());
         let reader = outbox.reader.take();
@@ -206,7 +275,7 @@ impl Context {
         if let Some(reader) = reader {
             reader.wake();
         }
-        Poll::Ready(())
+        true
     }
 
     /// The next notification to write; remembers the caller if there is none.
@@ -214,9 +283,8 @@ impl Context {
         let mut outbox = self.outbox();
         match outbox.waiting.pop_front() {
             Some(message) => {
-                let writers = std::mem::take(&mut outbox.writers);
                 drop(outbox);
-                writers.into_iter().for_each(Waker::wake);
+                self.0.room.notify_waiters();
                 Poll::Ready(message)
             }
             None => {
@@ -236,12 +304,8 @@ impl Context {
 
     /// From now on nothing is sent any more; tasks that wait for room go on.
     pub(super) fn close(&self) {
-        let writers = {
-            let mut outbox = self.outbox();
-            outbox.closed = true;
-            std::mem::take(&mut outbox.writers)
-        };
-        writers.into_iter().for_each(Waker::wake);
+        self.outbox().closed = true;
+        self.0.room.notify_waiters();
     }
 
     /// The request's parameter `name` as an object, or an empty one if it is absent.

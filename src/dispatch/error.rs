@@ -10,7 +10,7 @@ use crate::rejection::Rejection;
 
 /// What a handler fails with.
 ///
-/// Any error turns into one with `?`, and is then logged but not shown to the caller, who learns only that
+/// Any error type turns into one with `?` (boxed errors with [`internal`](Self::internal)), and is then logged but not shown to the caller, who learns only that
 /// something failed. What the caller, or the model behind it, is meant to read is said with
 /// [`visible`](Self::visible).
 ///
@@ -55,6 +55,12 @@ impl HandlerError {
         Self(Kind::Rejected(Rejection::invalid_params(text)))
     }
 
+    /// A failure that is logged and not shown, for errors that `?` does not take, such as boxed ones.
+    #[must_use]
+    pub fn internal(error: impl Into<BoxError>) -> Self {
+        Self(Kind::Internal(error.into()))
+    }
+
     /// How a tool's failure is shown: as text in a result, or else as an error of the protocol.
     pub(super) fn into_tool_failure(self, tool: &str) -> Result<Cow<'static, str>, Failure> {
         match self.0 {
@@ -69,7 +75,7 @@ impl HandlerError {
     }
 
     /// How the failure of a prompt or resource is shown.
-    pub(super) fn into_failure(self, method: &'static str) -> Failure {
+    pub(super) fn into_failure(self, method: &str) -> Failure {
         match self.0 {
             Kind::Visible(text) => Failure::Error(ErrorObject::new(code::INTERNAL_ERROR, text)),
             Kind::Rejected(rejection) => Failure::Rejected(rejection),
@@ -92,7 +98,9 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
     }
 }
 
-/// A JSON-RPC error as it stands, with HTTP status 200.
+/// A JSON-RPC error with HTTP status 200. Its code should be one of JSON-RPC's, or one outside -32768 to -32000, which
+/// is free for applications; codes from -32099 to -32000 are replaced, because they are reserved. Errors that the
+/// specification defines are made with [`Rejection`].
 impl From<ErrorObject> for HandlerError {
     fn from(error: ErrorObject) -> Self {
         Self(Kind::Error(error))
@@ -110,16 +118,14 @@ impl fmt::Display for HandlerError {
     }
 }
 
-/// Codes that this revision forbids are replaced: "resource not found" of earlier revisions by the one that took
-/// its place, and whatever else is reserved by an internal error.
+/// Codes that are not a handler's to choose are replaced: "resource not found" of earlier revisions by the one that took
+/// its place, and whatever else is reserved by an internal error. What the specification defines among them goes with a
+/// status and with data of its own: that is what a [`Rejection`] is for.
 ///
 /// Specification: `basic/index`, "Error Codes".
 fn permitted(mut error: ErrorObject) -> ErrorObject {
     error.code = match error.code {
         -32002 => code::INVALID_PARAMS,
-        code::HEADER_MISMATCH
-        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
-        | code::UNSUPPORTED_PROTOCOL_VERSION => error.code,
         -32099..=-32000 => code::INTERNAL_ERROR,
         other => other,
     };
@@ -191,6 +197,16 @@ pub enum BuildError {
         /// What it is.
         kind: &'static str,
     },
+    /// A method has the name of one that the protocol defines.
+    SpecMethod {
+        /// The name.
+        name: String,
+    },
+    /// A method exists in no revision.
+    NoRevision {
+        /// Its name.
+        name: String,
+    },
     /// Something does not serialize as JSON.
     Json(serde_json::Error),
     /// The server was built without anything of this kind, and has not announced it: see
@@ -216,6 +232,12 @@ impl fmt::Display for BuildError {
                 write!(f, "the URI template `{template}` cannot be used: {reason}")
             }
             Self::Unnamed { kind } => write!(f, "a {kind} has an empty name"),
+            Self::SpecMethod { name } => {
+                write!(f, "the protocol itself defines the method `{name}`: give yours another name")
+            }
+            Self::NoRevision { name } => {
+                write!(f, "the method `{name}` exists in no revision: name at least one")
+            }
             Self::Json(error) => write!(f, "a definition cannot be written as JSON: {error}"),
             Self::NotOffered { kind } => write!(
                 f,
@@ -251,7 +273,7 @@ mod tests {
         assert_eq!(code(-32042), -32603);
         assert_eq!(code(-32000), -32603);
         assert_eq!(code(-32099), -32603);
-        assert_eq!(code(-32021), -32021);
+        assert_eq!(code(-32021), -32603);
         assert_eq!(code(-31999), -31999);
         assert_eq!(code(42), 42);
     }

@@ -45,11 +45,7 @@ impl CacheHint {
     pub(super) fn write_to(self, result: &mut RawObject) {
         let ttl = self.ttl.unwrap_or_default().as_millis();
         let ttl = u64::try_from(ttl).unwrap_or(u64::MAX).min(MAX_SAFE_INTEGER);
-        if ttl == 0 {
-            result.push_static("ttlMs", "0");
-        } else {
-            result.push_text("ttlMs", ttl.to_string().into());
-        }
+        result.push_number("ttlMs", ttl);
         result.push_static(
             "cacheScope",
             match self.scope.unwrap_or_default() {

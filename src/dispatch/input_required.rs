@@ -11,8 +11,8 @@ use crate::message::RawObject;
 /// It can be returned by handlers of tools, prompts and resources; the next round reads the answers with
 /// [`Context::input_response`](super::Context::input_response).
 ///
-/// The client must have declared the capability that each request needs. `requestState` passes through the client:
-/// it can be read and changed there unless a layer seals it.
+/// The client must have declared the capability that each request needs. A state passes through the client, so it is
+/// given only if a layer above seals it: [`RequestStateLayer`](crate::layers::RequestStateLayer).
 ///
 /// Specification: `basic/patterns/mrtr`.
 ///
@@ -40,7 +40,7 @@ use crate::message::RawObject;
 /// }
 /// # let _ = delete;
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[must_use]
 pub struct InputRequired {
@@ -48,6 +48,9 @@ pub struct InputRequired {
     input_requests: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_state: Option<String>,
+    /// Why the state cannot be written.
+    #[serde(skip)]
+    unwritable: Option<String>,
 }
 
 impl InputRequired {
@@ -96,14 +99,32 @@ impl InputRequired {
         self
     }
 
-    /// Has the client give `state` back with the next round.
-    pub fn with_state(mut self, state: impl Into<String>) -> Self {
-        self.request_state = Some(state.into());
+    /// Has the client bring `state` back with the next round, which reads it with
+    /// [`Context::request_state`](super::Context::request_state). What does not serialize as JSON fails the request.
+    ///
+    /// ```
+    /// use mcp_layers::dispatch::InputRequired;
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Asked {
+    ///     times: u32,
+    /// }
+    /// let asked = InputRequired::new().with_state(&Asked { times: 1 });
+    /// # let _ = asked;
+    /// ```
+    pub fn with_state<T: Serialize + ?Sized>(mut self, state: &T) -> Self {
+        match serde_json::to_string(state) {
+            Ok(text) => self.request_state = Some(text),
+            Err(error) => self.unwritable = Some(error.to_string()),
+        }
         self
     }
 
     /// The members of the result, or `None` if it asks for nothing.
     pub(super) fn into_result(self) -> Option<serde_json::Result<RawObject>> {
+        if let Some(error) = self.unwritable {
+            return Some(Err(serde::ser::Error::custom(error)));
+        }
         if self.input_requests.is_empty() && self.request_state.is_none() {
             return None;
         }
@@ -125,7 +146,7 @@ mod tests {
             .elicit_url("b", "Visit", "https://example.com")
             .sample("c", json!({"maxTokens": 1}))
             .list_roots("d")
-            .with_state("s");
+            .with_state(&json!({"n": 1}));
         let result: Value = serde_json::from_str(&asked.into_result().unwrap().unwrap().to_string()).unwrap();
         assert_eq!(
             result,
@@ -139,7 +160,7 @@ mod tests {
                     "c": {"method": "sampling/createMessage", "params": {"maxTokens": 1}},
                     "d": {"method": "roots/list", "params": {}},
                 },
-                "requestState": "s",
+                "requestState": "{\"n\":1}",
             })
         );
     }
@@ -147,6 +168,6 @@ mod tests {
     #[test]
     fn asking_for_nothing_is_no_result() {
         assert!(InputRequired::new().into_result().is_none());
-        assert!(InputRequired::new().with_state("").into_result().is_some());
+        assert!(InputRequired::new().with_state(&()).into_result().is_some());
     }
 }

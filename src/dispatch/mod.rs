@@ -12,7 +12,9 @@
 //!    the caller learns only that something failed.
 //! 5. Every result says its `resultType` and who gave it; the six cacheable ones say how long they may be kept.
 //! 6. A request is answered as JSON until its handler sends a notification, and as a stream from then on.
-//! 7. Dropping the response cancels the handler.
+//! 7. A `requestState` is taken and given only below a layer that protects it, unless the server is
+//!    [told otherwise](Builder::with_unprotected_request_state) (`basic/patterns/mrtr`, "Server Requirements").
+//! 8. Dropping the response cancels the handler.
 //!
 //! # Rejections
 //! 404 -32601, 400 -32602, 503 503 while the server shuts down. Failures of handlers are 200 -32603.
@@ -49,6 +51,7 @@ mod context;
 mod error;
 mod hint;
 mod input_required;
+mod methods;
 mod page;
 mod prompts;
 mod registry;
@@ -60,6 +63,7 @@ mod template;
 mod tools;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -76,6 +80,7 @@ pub use self::context::Context;
 pub use self::error::{BuildError, HandlerError};
 pub use self::hint::CacheHint;
 pub use self::input_required::InputRequired;
+pub use self::methods::Method;
 pub use self::prompts::{Prompt, PromptArgument, PromptArguments, PromptResult};
 pub use self::resources::{ReadResult, Resource, ResourceTemplate, TemplateVariables};
 pub use self::subscriptions::{Change, Publisher};
@@ -83,6 +88,7 @@ pub use self::tools::{Arguments, Tool, ToolResult};
 
 use self::builder::{Capabilities, MethodHints};
 use self::call::{Call, Work};
+use self::methods::MethodEntry;
 use self::prompts::PromptEntry;
 use self::registry::Registry;
 use self::resources::{ResourceEntry, TemplateEntry};
@@ -90,9 +96,10 @@ use self::server::Server;
 use self::subscriptions::Subscriptions;
 use self::tools::ToolEntry;
 use crate::catalog::{ToolCatalog, ToolFacts};
-use crate::message::{Answer, Message, RawObject, Reply};
+use crate::message::{Answer, Kind, Message, RawObject, Reply};
 use crate::protocol::method;
 use crate::rejection::Rejection;
+use crate::trusted_state::TrustedState;
 
 /// A server: answers requests with what was registered.
 ///
@@ -108,6 +115,9 @@ struct Inner {
     prompts: Registry<PromptEntry>,
     resources: Registry<ResourceEntry>,
     templates: Registry<TemplateEntry>,
+    methods: HashMap<String, Arc<MethodEntry>>,
+    /// Whether handlers take what clients make of a state.
+    unprotected_state: bool,
     subscriptions: Subscriptions,
     /// The answer to `server/discover` but for what every result has.
     discovery: RawObject,
@@ -175,8 +185,12 @@ impl Dispatch {
     /// Adds a prompt and tells listening clients.
     ///
     /// # Errors
-    /// As for [`add_tool`](Self::add_tool).
+    /// As for [`add_tool`](Self::add_tool); and if it has completions, but the server was built without any and without
+    /// [`with_completions`](Builder::with_completions).
     pub fn add_prompt(&self, prompt: Prompt) -> Result<(), BuildError> {
+        if prompt.has_completion() && !self.0.capabilities.completions {
+            return Err(BuildError::NotOffered { kind: "completion" });
+        }
         let name = prompt.name().to_owned();
         Self::add(self.0.capabilities.prompts, &self.0.prompts, &name, || prompt.build())?;
         self.0.subscriptions.publisher().prompts_list_changed();
@@ -227,7 +241,8 @@ impl Dispatch {
     /// Shuts down gracefully: streams of `subscriptions/listen` get their answer, calls in progress finish, and new
     /// requests are refused with 503. Returns when no call is in progress any more.
     ///
-    /// Bound the wait with a timeout if handlers may hang; dropping this future does not reopen the server.
+    /// Bound the wait with a timeout if handlers may hang; dropping this future does not reopen the server. A handler
+    /// that waits for it waits for itself.
     pub async fn shutdown(&self) {
         self.0.server.close();
         self.0.subscriptions.close();
@@ -264,7 +279,7 @@ impl Dispatch {
             method::RESOURCES_READ if offers.resources => return self.read_resource(request),
             method::COMPLETION_COMPLETE if offers.completions => return self.complete(request),
             method::SUBSCRIPTIONS_LISTEN if offers.listens() => return Ok(self.listen(message)),
-            _ => return Err(Rejection::method_not_found(method)),
+            _ => return self.call_method(request),
         };
         let mut result = list;
         inner.hints.of(method).write_to(&mut result);
@@ -273,7 +288,39 @@ impl Dispatch {
         Ok(DispatchFuture::ready(Response::new(Reply::Answer(answer))))
     }
 
+    fn call_method(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
+        let Some(method) = self.0.methods.get(request.body().method()) else {
+            return Err(Rejection::method_not_found(request.body().method()));
+        };
+        method.admit(&request)?;
+        self.work(request, |context| Ok(method.call(context)))
+    }
+
+    /// A state that nobody vouches for reaches no handler, and neither do answers that cannot be told apart.
+    fn check_round(&self, request: &Request<Message>) -> Result<(), Rejection> {
+        if request.body().input_responses().is_some() {
+            let responses = request.body().params().and_then(|params| params.object("inputResponses"));
+            if let Some(Err(error)) = responses {
+                return Err(Rejection::invalid_params(format!("in `params.inputResponses`, {error}")));
+            }
+        }
+        let Some(state) = request.body().request_state() else { return Ok(()) };
+        if state.kind() != Kind::String {
+            return Err(Rejection::invalid_request_state());
+        }
+        if self.0.unprotected_state || request.extensions().get::<TrustedState>().is_some() {
+            return Ok(());
+        }
+        tracing::error!(
+            request = ?request.body(),
+            "refused a requestState that no layer has verified: put RequestStateLayer above the dispatcher, or choose \
+             Builder::with_unprotected_request_state"
+        );
+        Err(Rejection::invalid_request_state())
+    }
+
     fn call_tool(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
+        self.check_round(&request)?;
         let message = request.body();
         let name = target(message)?;
         let arguments = tools::read_call(message)?;
@@ -282,6 +329,7 @@ impl Dispatch {
     }
 
     fn get_prompt(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
+        self.check_round(&request)?;
         let name = target(request.body())?;
         let prompt = self.0.prompts.get(&name).ok_or_else(|| Rejection::unknown_prompt(&name))?;
         self.work(request, |context| {
@@ -291,6 +339,7 @@ impl Dispatch {
     }
 
     fn read_resource(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
+        self.check_round(&request)?;
         let uri = target(request.body())?.into_owned();
         let hint = self.0.hints.of(method::RESOURCES_READ);
         self.work(request, |context| {
@@ -319,9 +368,9 @@ impl Dispatch {
     ) -> Result<DispatchFuture, Rejection> {
         let in_flight = self.0.server.begin().ok_or_else(shutting_down)?;
         let (parts, message) = request.into_parts();
-        let context = Context::new(parts, message, self.0.capabilities.logging);
-        let work = start(context.clone())?;
-        Ok(DispatchFuture::working(Call::new(work, context, Arc::clone(&self.0.server), in_flight)))
+        let context = Context::new(parts, message, self.0.capabilities.logging, self.0.unprotected_state);
+        let call = Call::start(start, context, Arc::clone(&self.0.server), in_flight)?;
+        Ok(DispatchFuture::working(call))
     }
 }
 

@@ -12,8 +12,8 @@ use crate::rejection::Rejection;
 
 /// Builds one page of the list `member`, made of the items' definitions.
 ///
-/// A cursor names the item that the page before ended with, so it stays right while items come and go; it is only
-/// refused once that very item has been removed.
+/// A cursor holds the serial of the item that the page before ended with, so it stays right while items come and go,
+/// that very item included.
 ///
 /// Specification: `server/utilities/pagination`.
 pub(super) fn page<'a, T: 'a>(
@@ -27,22 +27,20 @@ pub(super) fn page<'a, T: 'a>(
     let start = match message.param("cursor") {
         None => 0,
         Some(cursor) => {
-            let name = cursor.to_str().and_then(|cursor| read_cursor(&cursor, registry.kind()));
-            let place = name.and_then(|name| items.get_index_of(name.as_str()));
-            place.ok_or_else(|| {
-                Rejection::invalid_params(
-                    "the cursor is not valid (any more): start again without `params.cursor`",
-                )
-            })? + 1
+            let serial = cursor.to_str().and_then(|cursor| read_cursor(&cursor, registry.kind()));
+            let serial = serial.filter(|serial| *serial <= registry.last_serial()).ok_or_else(|| {
+                Rejection::invalid_params("the cursor is not valid: start again without `params.cursor`")
+            })?;
+            items.partition_point(|_, item| item.serial() <= serial)
         }
     };
     let size = size.map_or(usize::MAX, NonZeroUsize::get);
     let mut list = String::from("[");
-    let mut ends_with: Option<&str> = None;
+    let mut ends_with = None;
     let mut more = false;
     let rest = items.get_range(start..).into_iter().flat_map(|slice| slice.iter());
-    let enabled = rest.filter_map(|(name, item)| item.enabled().map(|value| (name, value)));
-    for (count, (name, value)) in enabled.enumerate() {
+    let enabled = rest.filter_map(|(_, item)| item.enabled().map(|value| (item, value)));
+    for (count, (item, value)) in enabled.enumerate() {
         if count == size {
             more = true;
             break;
@@ -51,24 +49,27 @@ pub(super) fn page<'a, T: 'a>(
             list.push(',');
         }
         list.push_str(definition(value));
-        ends_with = Some(name);
+        ends_with = Some(item.serial());
     }
     list.push(']');
 
     let mut result = RawObject::new();
     result.push_text(member, list.into());
-    if let (true, Some(name)) = (more, ends_with) {
+    if let (true, Some(serial)) = (more, ends_with) {
         let mut cursor = String::new();
-        write_string(&URL_SAFE_NO_PAD.encode(format!("{}\n{name}", registry.kind())), &mut cursor);
+        write_string(&URL_SAFE_NO_PAD.encode(format!("{}\n{serial}", registry.kind())), &mut cursor);
         result.push_text("nextCursor", cursor.into());
     }
     Ok(result)
 }
 
-/// The name in a cursor of a list of this kind.
-fn read_cursor(cursor: &str, kind: &str) -> Option<String> {
+/// The serial in a cursor of a list of this kind.
+fn read_cursor(cursor: &str, kind: &str) -> Option<u64> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
-    Some(text.strip_prefix(kind)?.strip_prefix('\n')?.to_owned())
+    let digits = text.strip_prefix(kind)?.strip_prefix('\n')?;
+    let serial: u64 = digits.parse().ok()?;
+    // One number has one cursor.
+    (serial.to_string() == digits).then_some(serial)
 }
 
 #[cfg(test)]
@@ -125,14 +126,27 @@ mod tests {
         registry.remove("a");
         assert_eq!(list(&registry, &params, 2).unwrap().0, r#"["c"]"#);
         registry.remove("b");
-        assert_eq!(list(&registry, &params, 2).unwrap_err().code(), -32602);
+        assert_eq!(list(&registry, &params, 2).unwrap().0, r#"["c"]"#);
+        registry.insert("b", Arc::new("\"new b\"".into())).unwrap();
+        assert_eq!(list(&registry, &params, 2).unwrap().0, r#"["c","new b"]"#);
     }
 
     #[test]
     fn a_cursor_that_this_list_did_not_give_is_refused() {
         let registry = registry(&["a"]);
-        let foreign = URL_SAFE_NO_PAD.encode("prompt\na");
-        for cursor in ["\"\"", "\"bogus\"", "7", "null", "{}", &format!("\"{foreign}\"")] {
+        let foreign = URL_SAFE_NO_PAD.encode("prompt\n1");
+        let future = URL_SAFE_NO_PAD.encode("tool\n2");
+        let padded = URL_SAFE_NO_PAD.encode("tool\n01");
+        for cursor in [
+            "\"\"",
+            "\"bogus\"",
+            "7",
+            "null",
+            "{}",
+            &format!("\"{foreign}\""),
+            &format!("\"{future}\""),
+            &format!("\"{padded}\""),
+        ] {
             let error = list(&registry, &format!(r#"{{"cursor":{cursor}}}"#), 2).unwrap_err();
             assert_eq!((error.status().as_u16(), error.code()), (400, -32602), "{cursor}");
         }

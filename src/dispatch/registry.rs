@@ -15,38 +15,43 @@ use super::error::BuildError;
 pub(super) struct Registry<T> {
     kind: &'static str,
     items: ArcSwap<Items<T>>,
-    /// Changes come one after the other.
-    changing: Mutex<()>,
+    /// Changes come one after the other. Holds the serial of the item that is registered next.
+    changing: Mutex<u64>,
 }
 
 pub(super) type Items<T> = IndexMap<Arc<str>, Item<T>, RandomState>;
 
 pub(super) struct Item<T> {
     pub(super) value: Arc<T>,
+    /// Its place: higher than that of everything that was registered before it, and never given twice.
+    serial: u64,
     enabled: bool,
 }
 
 impl<T> Clone for Item<T> {
     fn clone(&self) -> Self {
-        Self { value: Arc::clone(&self.value), enabled: self.enabled }
+        Self { value: Arc::clone(&self.value), serial: self.serial, enabled: self.enabled }
     }
 }
 
 impl<T> Registry<T> {
     pub(super) fn new(kind: &'static str) -> Self {
-        Self { kind, items: ArcSwap::default(), changing: Mutex::new(()) }
+        Self { kind, items: ArcSwap::default(), changing: Mutex::new(0) }
     }
 
     /// Has `change` work on a copy of all items, which takes their place if it says that something changed.
-    fn change<R>(&self, change: impl FnOnce(&mut Items<T>) -> (bool, R)) -> (bool, R) {
-        // The lock guards no data: what a panic leaves behind it is whole.
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    ///
+    /// What is replaced is dropped after the lock has been given back: a handler may own what changes the registry when
+    /// it is dropped.
+    fn change(&self, change: impl FnOnce(&mut Items<T>, &mut u64) -> bool) -> bool {
+        // Nothing panics while the lock is held; should it, the serial is still right.
+        let mut serial = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut items = Items::clone(&self.items.load());
-        let (changed, result) = change(&mut items);
-        if changed {
-            self.items.store(Arc::new(items));
-        }
-        (changed, result)
+        let changed = change(&mut items, &mut serial);
+        let replaced = if changed { Some(self.items.swap(Arc::new(items))) } else { None };
+        drop(serial);
+        drop(replaced);
+        changed
     }
 
     /// Adds an item at the end.
@@ -54,28 +59,38 @@ impl<T> Registry<T> {
         if name.is_empty() {
             return Err(BuildError::Unnamed { kind: self.kind });
         }
-        let (added, ()) = self.change(|items| {
+        let added = self.change(|items, serial| {
             if items.contains_key(name) {
-                return (false, ());
+                return false;
             }
-            items.insert(name.into(), Item { value, enabled: true });
-            (true, ())
+            *serial += 1;
+            items.insert(name.into(), Item { value: Arc::clone(&value), serial: *serial, enabled: true });
+            true
         });
         if added { Ok(()) } else { Err(BuildError::Duplicate { kind: self.kind, name: name.to_owned() }) }
     }
 
     /// Takes an item out; says whether it was there.
     pub(super) fn remove(&self, name: &str) -> bool {
-        self.change(|items| (items.shift_remove(name).is_some(), ())).0
+        self.change(|items, _| items.shift_remove(name).is_some())
     }
 
     /// Shows or hides an item; says whether that changed anything, or `None` if there is no such item.
     pub(super) fn set_enabled(&self, name: &str, enabled: bool) -> Option<bool> {
-        let (changed, found) = self.change(|items| match items.get_mut(name) {
-            Some(item) => (std::mem::replace(&mut item.enabled, enabled) != enabled, true),
-            None => (false, false),
+        let mut found = false;
+        let changed = self.change(|items, _| match items.get_mut(name) {
+            Some(item) => {
+                found = true;
+                std::mem::replace(&mut item.enabled, enabled) != enabled
+            }
+            None => false,
         });
         found.then_some(changed)
+    }
+
+    /// The serial of the item that was registered last.
+    pub(super) fn last_serial(&self) -> u64 {
+        *self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The enabled item of that name.
@@ -95,6 +110,10 @@ impl<T> Registry<T> {
 }
 
 impl<T> Item<T> {
+    pub(super) fn serial(&self) -> u64 {
+        self.serial
+    }
+
     pub(super) fn enabled(&self) -> Option<&Arc<T>> {
         self.enabled.then_some(&self.value)
     }
@@ -149,5 +168,20 @@ mod tests {
         assert!(registry.insert("42", Arc::new(1)).is_err(), "the name is still taken");
         assert_eq!(registry.set_enabled("42", true), Some(true));
         assert_eq!(names(&registry), ["b", "42", "a", "constructor"]);
+    }
+
+    #[test]
+    fn what_is_removed_may_change_the_registry_when_it_is_dropped() {
+        struct CleansUp(Arc<Registry<CleansUp>>, &'static str);
+        impl Drop for CleansUp {
+            fn drop(&mut self) {
+                self.0.remove(self.1);
+            }
+        }
+        let registry = Arc::new(Registry::new("tool"));
+        registry.insert("a", Arc::new(CleansUp(Arc::clone(&registry), "b"))).unwrap();
+        registry.insert("b", Arc::new(CleansUp(Arc::clone(&registry), "c"))).unwrap();
+        assert!(registry.remove("a"));
+        assert!(registry.snapshot().is_empty());
     }
 }

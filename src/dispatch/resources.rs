@@ -52,8 +52,9 @@ impl ReadResult {
         self
     }
 
-    /// `registered` is what was said when the resource, and for the method, was registered.
-    fn write(self, registered: CacheHint) -> Outcome {
+    /// `registered` is what was said when the resource, and for the method, was registered. What a client has answered
+    /// went into the result of a `retry`, which must not be kept (`server/utilities/caching`).
+    fn write(self, registered: CacheHint, retry: bool) -> Outcome {
         let (contents, hint) = match self.0 {
             Repr::InputRequired(asked) => return write_input_required(asked),
             Repr::Complete { contents, hint } => (contents, hint),
@@ -64,7 +65,8 @@ impl ReadResult {
         })?;
         let mut result = RawObject::new();
         result.push_text("contents", contents.into());
-        hint.or(registered).write_to(&mut result);
+        let hint = if retry { CacheHint::default() } else { hint.or(registered) };
+        hint.write_to(&mut result);
         Ok(result)
     }
 }
@@ -358,6 +360,7 @@ pub(super) fn read(
     method_hint: CacheHint,
     context: Context,
 ) -> Result<Work, Rejection> {
+    let retry = context.message().input_responses().or(context.message().request_state()).is_some();
     let (pending, hint) = match resources.get(uri) {
         Some(entry) => ((entry.handler)(context), entry.hint),
         None => {
@@ -373,9 +376,9 @@ pub(super) fn read(
         }
     };
     let hint = hint.or(method_hint);
-    Ok(Box::pin(
-        async move { pending.await.map_err(|error| error.into_failure("resources/read"))?.write(hint) },
-    ))
+    Ok(Box::pin(async move {
+        pending.await.map_err(|error| error.into_failure("resources/read"))?.write(hint, retry)
+    }))
 }
 
 impl HandlerError {

@@ -1,8 +1,17 @@
 //! JSON Schemas of arguments and results.
 
+#[cfg(feature = "schema")]
+use std::fmt;
+
+#[cfg(feature = "schema")]
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+#[cfg(feature = "schema")]
+use serde_json::map::{Entry, Map};
 
 use super::error::BuildError;
+#[cfg(feature = "schema")]
+use crate::rejection::shorten;
 
 /// Deeper schemas are refused: what walks them recurses.
 const MAX_DEPTH: usize = 64;
@@ -23,6 +32,8 @@ impl Validator {
         #[cfg(feature = "schema")]
         {
             let compiled = jsonschema::options()
+                // Said outright, because another crate in the build may switch on what fetches.
+                .with_retriever(Nothing)
                 .build(schema)
                 .map_err(|error| BuildError::Schema { name: name.to_owned(), reason: error.to_string() })?;
             Ok(Self { compiled })
@@ -34,13 +45,19 @@ impl Validator {
     /// What is wrong with `value`, for a person or a model to mend it.
     #[cfg(feature = "schema")]
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
-        if self.compiled.is_valid(value) {
-            return Ok(());
-        }
-        // A few are enough to go on with.
-        let faults: Vec<String> =
-            self.compiled.iter_errors(value).take(5).map(|error| describe(&error)).collect();
-        Err(faults.join("; "))
+        // The first fault only: finding all of them costs time and memory in proportion to what a caller sends.
+        self.compiled.validate(value).map_err(|error| describe(&error))
+    }
+}
+
+/// Retrieves nothing: a schema stands for itself (`basic/index`, "`$ref` Resolution").
+#[cfg(feature = "schema")]
+struct Nothing;
+
+#[cfg(feature = "schema")]
+impl jsonschema::Retrieve for Nothing {
+    fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Value, crate::body::BoxError> {
+        Err(format!("`{uri}` is outside the schema, and is not fetched").into())
     }
 }
 
@@ -70,70 +87,112 @@ fn check_size(name: &str, schema: &Value) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Whether a schema that was derived from a Rust type asks for more than serde does when it reads that type.
-///
-/// What serde proves by reading need not be checked a second time, and the value need not be built for it.
+/// Reads a value, but refuses objects that name a member twice: whoever checks them would see the last of the two, and
+/// whoever reads the text perhaps the first.
 #[cfg(feature = "schema")]
-pub(super) fn asks_more_than_serde(schema: &Value) -> bool {
-    const BY_SERDE: [&str; 21] = [
-        "$schema",
-        "$id",
-        "$ref",
-        "$defs",
-        "definitions",
-        "$comment",
-        "type",
-        "title",
-        "description",
-        "properties",
-        "required",
-        "items",
-        "prefixItems",
-        "additionalProperties",
-        "anyOf",
-        "oneOf",
-        "enum",
-        "const",
-        "format",
-        "default",
-        "examples",
-    ];
-    let Value::Object(members) = schema else { return false };
-    let bounds = || integer_bounds(members.get("format").and_then(Value::as_str).unwrap_or_default());
-    members.iter().any(|(keyword, value)| match keyword.as_str() {
-        // Data, not schemas.
-        "enum" | "const" | "default" | "examples" | "required" | "type" => false,
-        "properties" | "$defs" | "definitions" => {
-            value.as_object().is_some_and(|schemas| schemas.values().any(asks_more_than_serde))
-        }
-        "anyOf" | "oneOf" | "prefixItems" => {
-            value.as_array().is_some_and(|schemas| schemas.iter().any(asks_more_than_serde))
-        }
-        "items" | "additionalProperties" => asks_more_than_serde(value),
-        "minimum" => value.as_f64() != bounds().map(|(least, _)| least),
-        "maximum" => value.as_f64() != bounds().map(|(_, most)| most),
-        // Arrays of a fixed length are read as such.
-        "minItems" | "maxItems" => members.get("minItems") != members.get("maxItems"),
-        "minLength" | "maxLength" => {
-            members.get("minLength") != Some(&1.into()) || members.get("maxLength") != Some(&1.into())
-        }
-        _ if keyword.starts_with("x-") => false,
-        _ => !BY_SERDE.contains(&keyword.as_str()),
-    })
+pub(super) fn read_unambiguous(text: &str) -> Result<Value, String> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    Unambiguous.deserialize(&mut reader).map_err(|error| error.to_string())
 }
 
-/// The least and the most of the integer type that a format names.
 #[cfg(feature = "schema")]
-fn integer_bounds(format: &str) -> Option<(f64, f64)> {
-    Some(match format {
-        "uint8" => (0.0, f64::from(u8::MAX)),
-        "uint16" => (0.0, f64::from(u16::MAX)),
-        "uint32" => (0.0, f64::from(u32::MAX)),
-        // Unbounded above as far as a schema says.
-        "uint64" | "uint128" | "uint" => (0.0, f64::INFINITY),
-        "int8" => (f64::from(i8::MIN), f64::from(i8::MAX)),
-        "int16" => (f64::from(i16::MIN), f64::from(i16::MAX)),
-        "int32" => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        _ => return None,
-    })
+#[derive(Clone, Copy)]
+struct Unambiguous;
+
+#[cfg(feature = "schema")]
+impl<'de> DeserializeSeed<'de> for Unambiguous {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl<'de> Visitor<'de> for Unambiguous {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(element) = elements.next_element_seed(self)? {
+            array.push(element);
+        }
+        Ok(array.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let value = members.next_value_seed(self)?;
+            match object.entry(name) {
+                Entry::Vacant(place) => place.insert(value),
+                Entry::Occupied(taken) => {
+                    let name = shorten(taken.key());
+                    return Err(serde::de::Error::custom(format!("the member `{name}` is named twice")));
+                }
+            };
+        }
+        Ok(object.into())
+    }
+}
+
+#[cfg(all(test, feature = "schema"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_as_serde_json_reads_it() {
+        let text = r#"{"a":[null,true,-1,18446744073709551615,1.5,"x\u0041"],"b":{}}"#;
+        assert_eq!(read_unambiguous(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn a_member_named_twice_is_refused_at_any_depth_and_in_any_spelling() {
+        for text in [r#"{"a":1,"a":1}"#, r#"[{"b":{"mode":1,"mo\u0064e":2}}]"#] {
+            assert!(read_unambiguous(text).unwrap_err().contains("is named twice"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_large_wrong_value_costs_no_more_than_its_first_fault() {
+        let schema = serde_json::json!({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "boolean"}]}});
+        let validator = Validator::new("t", &schema).unwrap();
+        let value = Value::from(vec![0; 100_000]);
+        let mut fault = String::new();
+        let info = allocation_counter::measure(|| fault = validator.check(&value).unwrap_err());
+        assert!(fault.starts_with("/0: "), "{fault}");
+        assert!(info.bytes_max < 100_000, "{info:?}");
+    }
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::message::{Event, ReplyStream};
-use crate::protocol::{CacheScope, Content, LogLevel, PromptMessage, ResourceContents};
+use crate::protocol::{CacheScope, Content, LogLevel, PromptMessage, ResourceContents, Revision};
 
 fn tool(name: &str) -> Tool {
     Tool::raw(name, json!({"type": "object"}), |_, _| async { Ok("done") })
@@ -339,6 +339,10 @@ async fn failures_show_what_is_meant_to_be_seen() {
             assert!(serde_json::from_str::<Value>("").is_ok(), "password");
             Ok("")
         }))
+        .tool(Tool::raw("panic at once", json!({"type": "object"}), |_, _| {
+            assert!(serde_json::from_str::<Value>("").is_ok(), "password");
+            async { Ok("") }
+        }))
         .build()
         .unwrap();
     let call = |name: &str| json!({"name": name});
@@ -349,7 +353,10 @@ async fn failures_show_what_is_meant_to_be_seen() {
     let (status, code, _) = error(&server, "tools/call", call("rejected")).await;
     assert_eq!((status, code), (400, -32021));
     assert_eq!(error(&server, "tools/call", call("error")).await, (200, -32603, "x".to_owned()));
-    assert_eq!(error(&server, "tools/call", call("panic")).await, (200, -32603, "internal error".to_owned()));
+    for name in ["panic", "panic at once"] {
+        let failed = error(&server, "tools/call", call(name)).await;
+        assert_eq!(failed, (200, -32603, "internal error".to_owned()));
+    }
     assert_eq!(result(&server, "tools/call", call("visible")).await["isError"], true, "the server lives on");
 }
 
@@ -771,7 +778,7 @@ async fn shutting_down_ends_streams_lets_calls_finish_and_refuses_new_ones() {
 #[tokio::test]
 async fn a_round_of_input_is_asked_for_and_read() {
     let tool = Tool::raw("confirm", json!({"type": "object"}), |_, context: Context| async move {
-        Ok(match (context.elicited::<Value>("sure"), context.request_state()) {
+        Ok(match (context.elicited::<Value>("sure"), context.request_state::<String>()) {
             (Some(content), Some(state)) => ToolResult::from(format!("{state}:{}", content["yes"])),
             _ => InputRequired::new()
                 .elicit("sure", "Sure?", json!({"type": "object"}))
@@ -779,12 +786,12 @@ async fn a_round_of_input_is_asked_for_and_read() {
                 .into(),
         })
     });
-    let server = Dispatch::builder("s", "1").tool(tool).build().unwrap();
+    let server = Dispatch::builder("s", "1").tool(tool).with_unprotected_request_state().build().unwrap();
     let asked = result(&server, "tools/call", json!({"name": "confirm"})).await;
     assert_eq!(asked["resultType"], "input_required");
     assert_eq!(asked["inputRequests"]["sure"]["method"], "elicitation/create");
-    assert_eq!((&asked["requestState"], asked.get("ttlMs")), (&json!("s1"), None));
-    let answer = |response: Value| json!({"name": "confirm", "requestState": "s1", "inputResponses": {"sure": response, "other": 1}});
+    assert_eq!((&asked["requestState"], asked.get("ttlMs")), (&json!("\"s1\""), None));
+    let answer = |response: Value| json!({"name": "confirm", "requestState": "\"s1\"", "inputResponses": {"sure": response, "other": 1}});
     let accepted = json!({"action": "accept", "content": {"yes": true}});
     let done = result(&server, "tools/call", answer(accepted.clone())).await;
     assert_eq!(done["content"][0]["text"], "s1:true");
@@ -797,6 +804,142 @@ async fn a_round_of_input_is_asked_for_and_read() {
         let asked = result(&server, "tools/call", answer(again.clone())).await;
         assert_eq!(asked["resultType"], "input_required", "{again}");
     }
+}
+
+/// A server whose tool, prompt and resource count the rounds.
+fn counter() -> Builder {
+    fn count<R: From<InputRequired>>(
+        context: &Context,
+        done: R,
+    ) -> std::future::Ready<Result<R, HandlerError>> {
+        std::future::ready(Ok(match context.request_state::<u32>() {
+            Some(_) => done,
+            None => InputRequired::new().with_state(&1_u32).into(),
+        }))
+    }
+    let schema = json!({"type": "object"});
+    Dispatch::builder("s", "1")
+        .tool(Tool::raw("t", schema, |_, context| count(&context, ToolResult::from("done"))))
+        .prompt(Prompt::new("t", |_, context| {
+            count(&context, PromptResult::from(PromptMessage::user("done")))
+        }))
+        .resource(Resource::new("t://", "t", |context| {
+            count(&context, ReadResult::from(ResourceContents::text("t://", "done")))
+        }))
+}
+
+const COUNTED: [(&str, &str, &str); 3] =
+    [("tools/call", "name", "t"), ("prompts/get", "name", "t"), ("resources/read", "uri", "t://")];
+
+#[tokio::test]
+async fn a_state_that_no_layer_protects_is_neither_taken_nor_given() {
+    let server = counter().build().unwrap();
+    for (method, member, target) in COUNTED {
+        for state in [json!("1"), json!(1), json!({}), json!([]), json!(true)] {
+            let (status, answer) = ask(&server, method, json!({member: target, "requestState": state})).await;
+            assert_eq!((status, &answer["id"]), (400, &json!(7)), "{method} {state}");
+            assert_eq!(answer["error"]["code"], -32602);
+            assert_eq!(answer["error"]["data"], json!({"reason": "invalid_request_state"}));
+        }
+        for params in [json!({member: target}), json!({member: target, "requestState": null})] {
+            let internal = (200, -32603, "internal error".to_owned());
+            assert_eq!(error(&server, method, params).await, internal);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_state_is_taken_below_a_layer_that_vouches_for_it() {
+    let server = counter().build().unwrap();
+    for (method, member, target) in COUNTED {
+        for (state, kind) in [
+            (json!("1"), "complete"),
+            (json!("no number"), "input_required"),
+            (json!(null), "input_required"),
+        ] {
+            let mut request = request(method, json!({member: target, "requestState": state}));
+            request.extensions_mut().insert(TrustedState);
+            let response = server.clone().call(request).await.unwrap();
+            let answer = response.body().answer().unwrap().outcome().unwrap();
+            assert_eq!(answer.get("resultType").unwrap().to_str().unwrap(), kind, "{method} {state}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_for_it_is_given_states_without_protection() {
+    let server = counter().with_unprotected_request_state().build().unwrap();
+    for (method, member, target) in COUNTED {
+        let asked = result(&server, method, json!({member: target})).await;
+        assert_eq!(asked["requestState"], "1");
+        let done = result(&server, method, json!({member: target, "requestState": "1"})).await;
+        assert_eq!(done["resultType"], "complete");
+        let (status, code, _) = error(&server, method, json!({member: target, "requestState": 1})).await;
+        assert_eq!((status, code), (400, -32602), "a state is a string in any case");
+    }
+}
+
+fn extension_method(name: &str) -> Method {
+    Method::new(name, [Revision::V2026_07_28], |context: Context| async move {
+        #[derive(serde::Deserialize)]
+        struct Params {
+            n: i32,
+        }
+        let Params { n } = context.params()?;
+        Ok(json!({"twice": 2 * n}))
+    })
+}
+
+fn of_revision(version: &str, capabilities: Value) -> Value {
+    json!({"n": 21, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    }})
+}
+
+#[tokio::test]
+async fn a_method_of_an_extension_is_answered_in_its_revisions_for_clients_that_know_it() {
+    let extension = crate::protocol::ExtensionId::new("com.x/y").unwrap();
+    let method = extension_method("com.x/twice").with_extension(extension);
+    let server =
+        Dispatch::builder("s", "1").method(method).method(extension_method("plain")).build().unwrap();
+
+    let discovered = result(&server, "server/discover", json!({})).await;
+    assert_eq!(discovered["capabilities"], json!({"extensions": {"com.x/y": {}}}));
+
+    let declared = json!({"extensions": {"com.x/y": {}}});
+    let twice = result(&server, "com.x/twice", of_revision("2026-07-28", declared.clone())).await;
+    assert_eq!((&twice["twice"], &twice["resultType"]), (&json!(42), &json!("complete")));
+
+    let (status, answer) =
+        ask(&server, "com.x/twice", of_revision("2026-07-28", json!({"extensions": {}}))).await;
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!(-32021)));
+    assert_eq!(answer["error"]["data"], json!({"requiredCapabilities": {"extensions": {"com.x/y": {}}}}));
+
+    for capabilities in [json!({}), declared] {
+        let old = error(&server, "com.x/twice", of_revision("2025-11-25", capabilities)).await;
+        assert_eq!((old.0, old.1), (404, -32601), "the revision is looked at first");
+    }
+    let plain = result(&server, "plain", of_revision("2026-07-28", json!({}))).await;
+    assert_eq!(plain["twice"], 42);
+    let mut wrong = of_revision("2026-07-28", json!({}));
+    wrong["n"] = json!("x");
+    let (status, code, _) = error(&server, "plain", wrong).await;
+    assert_eq!((status, code), (400, -32602));
+    assert_eq!(error(&server, "other", json!({})).await.1, -32601);
+}
+
+#[test]
+fn a_method_that_is_not_an_addition_is_an_error_at_build() {
+    let build = |method| Dispatch::builder("s", "1").method(method).build().map(drop).unwrap_err();
+    for name in ["tools/call", "ping", "initialize", "sampling/createMessage"] {
+        assert!(matches!(build(extension_method(name)), BuildError::SpecMethod { name: n } if n == name));
+    }
+    let never = Method::new("x", [], |_| async { Ok(json!({})) });
+    assert!(matches!(build(never), BuildError::NoRevision { name } if name == "x"));
+    assert!(matches!(build(extension_method("")), BuildError::Unnamed { kind: "method" }));
+    let twice = Dispatch::builder("s", "1").method(extension_method("x")).method(extension_method("x"));
+    assert!(matches!(twice.build(), Err(BuildError::Duplicate { kind: "method", .. })));
 }
 
 #[tokio::test]
@@ -857,4 +1000,135 @@ async fn content_of_every_kind_is_written_as_specified() {
             {"type": "resource_link", "uri": "a://b", "name": "b"},
         ])
     );
+}
+
+#[tokio::test]
+async fn a_read_that_a_client_has_answered_for_is_not_kept() {
+    let hint = CacheHint::public(std::time::Duration::from_secs(60));
+    let server = Dispatch::builder("s", "1")
+        .resource(
+            Resource::new("a://b", "b", |_| async { Ok(ResourceContents::text("a://b", "c")) })
+                .with_cache(hint),
+        )
+        .build()
+        .unwrap();
+    let first = result(&server, "resources/read", json!({"uri": "a://b"})).await;
+    assert_eq!((&first["ttlMs"], &first["cacheScope"]), (&json!(60_000), &json!("public")));
+    let retry = result(&server, "resources/read", json!({"uri": "a://b", "inputResponses": {"k": {}}})).await;
+    assert_eq!((&retry["ttlMs"], &retry["cacheScope"]), (&json!(0), &json!("private")));
+}
+
+#[tokio::test]
+async fn answers_of_a_wrong_shape_are_refused() {
+    let server = Dispatch::builder("s", "1").tool(tool("t")).build().unwrap();
+    for responses in ["[]", "7", "\"a\"", r#"{"k":{},"k":{}}"#] {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"t","inputResponses":{responses}}}}}"#
+        );
+        let response = server.clone().call(Request::new(Message::parse(body).unwrap())).await.unwrap();
+        assert_eq!(response.status(), 400, "{responses}");
+        let answer = response.body().answer().unwrap().outcome().map(|_| ()).unwrap_err().code;
+        assert_eq!(answer, -32602, "{responses}");
+    }
+    result(&server, "tools/call", json!({"name": "t", "inputResponses": null})).await;
+}
+
+#[cfg(feature = "schema")]
+#[tokio::test]
+async fn arguments_that_serde_would_take_but_the_schema_forbids_do_not_reach_a_typed_tool() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code, reason = "only their schema matters")]
+    struct Point {
+        x: i32,
+        y: i32,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    enum Mode {
+        Safe,
+        Fast,
+    }
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[allow(dead_code, reason = "only their schema matters")]
+    struct Arguments {
+        point: Point,
+        mode: Mode,
+    }
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&called);
+    let tool = move |name: &str| {
+        let count = Arc::clone(&count);
+        Tool::new(name, move |_: Arguments, _| {
+            count.fetch_add(1, Ordering::Relaxed);
+            async { Ok("done") }
+        })
+    };
+    let server = Dispatch::builder("s", "1")
+        .tool(tool("checked"))
+        .tool(tool("unchecked").with_unchecked_arguments())
+        .build()
+        .unwrap();
+    for arguments in
+        [json!({"point": [1, 2], "mode": "Safe"}), json!({"point": {"x": 1, "y": 2}, "mode": {"Fast": null}})]
+    {
+        let refused = result(&server, "tools/call", json!({"name": "checked", "arguments": arguments})).await;
+        assert_eq!(refused["isError"], true, "{arguments}");
+    }
+    assert_eq!(called.load(Ordering::Relaxed), 0);
+    let arguments = json!({"point": [1, 2], "mode": "Safe"});
+    result(&server, "tools/call", json!({"name": "unchecked", "arguments": arguments})).await;
+    assert_eq!(called.load(Ordering::Relaxed), 1);
+}
+
+#[cfg(feature = "schema")]
+#[tokio::test]
+async fn arguments_that_name_a_member_twice_do_not_reach_a_tool() {
+    let schema = json!({"type": "object", "properties": {"mode": {"enum": ["safe"]}}});
+    let tool = Tool::raw("t", schema, |arguments, _| async move { Ok(arguments.raw().text().to_owned()) });
+    let server = Dispatch::builder("s", "1").tool(tool).build().unwrap();
+    for arguments in [r#"{"mode":"danger","mode":"safe"}"#, r#"{"mo\u0064e":"danger","mode":"safe"}"#] {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
+        );
+        let response = server.clone().call(Request::new(Message::parse(body).unwrap())).await.unwrap();
+        let answer = response.body().answer().unwrap().to_string();
+        assert!(answer.contains("is named twice") && answer.contains("\"isError\":true"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn completions_that_come_later_must_be_announced() {
+    let server = Dispatch::builder("s", "1").with_prompts().build().unwrap();
+    let prompt = || {
+        let argument = PromptArgument::optional("x").with_completion(|_, _| async { Ok(Vec::new()) });
+        Prompt::new("p", |_, _| async { Ok(Vec::new()) }).with_argument(argument)
+    };
+    assert!(matches!(server.add_prompt(prompt()), Err(BuildError::NotOffered { kind: "completion" })));
+    let server = Dispatch::builder("s", "1").with_prompts().with_completions().build().unwrap();
+    assert!(server.add_prompt(prompt()).is_ok());
+}
+
+#[tokio::test]
+async fn a_send_that_is_polled_again_and_again_while_the_client_is_slow_keeps_no_more_than_one_waker() {
+    let tool = Tool::raw("t", json!({"type": "object"}), |_, context: Context| async move {
+        for step in 1..=16_i32 {
+            context.progress(step.into(), None, "").await;
+        }
+        let mut waiting = Box::pin(context.progress(17.0, None, ""));
+        let kept = allocation_counter::measure(|| {
+            let waker = std::task::Waker::noop();
+            for _ in 0..10_000 {
+                let _ = waiting.as_mut().poll(&mut TaskContext::from_waker(waker));
+            }
+        });
+        assert!(kept.bytes_current < 1_000, "{kept:?}");
+        waiting.await;
+        Ok("done")
+    });
+    let server = Dispatch::builder("s", "1").tool(tool).build().unwrap();
+    let mut stream =
+        stream(respond(&server, "tools/call", json!({"name": "t", "_meta": {"progressToken": 1}})).await);
+    for _ in 0..17 {
+        assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/progress");
+    }
+    assert_eq!(next(&mut stream).await.unwrap()["result"]["resultType"], "complete");
 }

@@ -16,7 +16,7 @@ use super::input_required::InputRequired;
 use super::schema::Validator;
 use crate::catalog::ToolFacts;
 use crate::message::{Kind, Message, Raw, RawObject};
-use crate::protocol::{Content, Icon, Scopes, Text};
+use crate::protocol::{ClientCapabilities, Content, Icon, Scopes, Text};
 use crate::rejection::Rejection;
 
 /// What a tool returns.
@@ -196,10 +196,11 @@ type Handler = dyn Fn(Arguments, Context, &Arc<ToolEntry>) -> Result<Work, Strin
 pub struct Tool {
     name: String,
     definition: Map<String, Value>,
+    required_capabilities: ClientCapabilities,
     scopes: Scopes,
     handler: Box<Handler>,
-    /// Whether the handler's own reading of the arguments proves the schema.
-    proves_schema: bool,
+    /// Whether the arguments are validated before the handler sees them.
+    validates: bool,
 }
 
 impl Tool {
@@ -231,13 +232,10 @@ impl Tool {
         R: Into<ToolResult>,
     {
         let schema = schema_of::<A>(true);
-        let proves_schema = !super::schema::asks_more_than_serde(&schema);
-        let mut tool = Self::made(name, schema, move |arguments, context, entry| {
+        Self::made(name, schema, move |arguments, context, entry| {
             let arguments = arguments.raw().decode_owned::<A>().map_err(|error| error.to_string())?;
             Ok(entry.work(handler(arguments, context)))
-        });
-        tool.proves_schema = proves_schema;
-        tool
+        })
     }
 
     /// A tool with a schema of its own, whose handler is given the arguments as they were sent.
@@ -264,7 +262,14 @@ impl Tool {
         let mut definition = Map::new();
         definition.insert("name".to_owned(), Value::from(name.as_str()));
         definition.insert("inputSchema".to_owned(), input_schema);
-        Self { name, definition, scopes: Scopes::none(), handler: Box::new(handler), proves_schema: false }
+        Self {
+            name,
+            definition,
+            required_capabilities: ClientCapabilities::new(),
+            scopes: Scopes::none(),
+            handler: Box::new(handler),
+            validates: true,
+        }
     }
 
     fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
@@ -295,6 +300,14 @@ impl Tool {
         self.with("annotations", annotations)
     }
 
+    /// Leaves it to the handler to check its arguments: they are not validated against the schema, and members may be
+    /// named twice in them. Saves reading the arguments once more; a Rust type alone accepts more than its schema says
+    /// (an array for a struct, for one). Defaults to validation.
+    pub fn with_unchecked_arguments(mut self) -> Self {
+        self.validates = false;
+        self
+    }
+
     /// One more member of the definition's `_meta`.
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         let meta = self.definition.entry("_meta").or_insert_with(|| json!({}));
@@ -323,6 +336,16 @@ impl Tool {
     #[cfg(feature = "schema")]
     pub fn with_output<T: schemars::JsonSchema>(self) -> Self {
         self.with_output_schema(schema_of::<T>(false))
+    }
+
+    /// What a client must have declared to call the tool: a [`CapabilityLayer`](crate::layers::CapabilityLayer) that is
+    /// given this server as its catalog refuses the others. Defaults to nothing.
+    ///
+    /// What the tool merely makes use of when it is there is not for this: ask
+    /// [`Context::can`](super::Context::can).
+    pub fn with_required_capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+        self.required_capabilities = capabilities;
+        self
     }
 
     pub(super) fn name(&self) -> &str {
@@ -357,8 +380,12 @@ impl Tool {
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
-            facts: Arc::new(facts.with_scopes(self.scopes)),
-            input: (!self.proves_schema).then_some(input),
+            facts: Arc::new(ToolFacts {
+                required_capabilities: self.required_capabilities,
+                scopes: self.scopes,
+                ..facts
+            }),
+            input: self.validates.then_some(input),
             output,
             handler: self.handler,
             name,
@@ -410,7 +437,7 @@ pub(super) fn read_call(message: &Message) -> Result<Arguments, Rejection> {
 impl ToolEntry {
     /// Starts the handler.
     ///
-    /// Failures are shown as BEHAVIOUR section 3 says: what the model can mend is a result with `isError`.
+    /// What the model can mend is a result with `isError` (`server/tools`, "Error Handling").
     pub(super) fn call(self: Arc<Self>, arguments: Arguments, context: Context) -> Work {
         let valid = self.check_input(&arguments);
         valid.and_then(|()| (self.handler)(arguments, context, &self)).unwrap_or_else(|reason| {
@@ -435,10 +462,7 @@ impl ToolEntry {
     #[cfg(feature = "schema")]
     fn check_input(&self, arguments: &Arguments) -> Result<(), String> {
         match &self.input {
-            Some(validator) => {
-                let value = arguments.raw().decode_owned::<Value>().map_err(|error| error.to_string())?;
-                validator.check(&value)
-            }
+            Some(validator) => validator.check(&super::schema::read_unambiguous(arguments.raw().text())?),
             None => Ok(()),
         }
     }
@@ -525,10 +549,9 @@ impl ToolEntry {
 /// A result that asks for input; one that asks for nothing is the handler's mistake.
 pub(super) fn write_input_required(asked: InputRequired) -> Outcome {
     match asked.into_result() {
-        Some(Ok(result)) => Ok(result),
-        Some(Err(_)) | None => {
-            tracing::error!("a handler asked for input, but neither for any request nor with a state");
-            Err(Failure::internal())
-        }
+        Some(Ok(result)) => return Ok(result),
+        Some(Err(error)) => tracing::error!(%error, "what a handler asks for cannot be written as JSON"),
+        None => tracing::error!("a handler asked for input, but neither for any request nor with a state"),
     }
+    Err(Failure::internal())
 }

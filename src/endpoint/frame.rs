@@ -74,10 +74,9 @@ impl Call {
     /// One JSON object. `parts` have no headers about a body.
     pub(super) fn json(&self, mut parts: response::Parts, mut answer: Answer) -> Response<Body> {
         correlate(&mut answer, self.id.as_ref());
-        let mut text = String::with_capacity(answer.written_len());
-        answer.write_to(&mut text);
         parts.headers.insert(header::CONTENT_TYPE, JSON);
-        Response::from_parts(parts, Body::from(text))
+        // In pieces, so that what lies in a cache is not copied for each caller.
+        Response::from_parts(parts, Body::from(answer.into_chunks()))
     }
 
     fn stream(&self, mut parts: response::Parts, stream: ReplyStream) -> Response<Body> {

@@ -37,20 +37,29 @@
 //! ```
 
 pub mod auth;
+#[cfg(feature = "cache")]
+pub mod cache;
+pub mod capability;
 pub mod guard;
 pub mod headers;
 pub mod limits;
 mod mirrored;
 pub mod origin;
+mod outbound;
+pub mod request_state;
 pub mod scope;
 #[cfg(test)]
 mod testing;
 pub mod version;
 
 pub use self::auth::{AuthLayer, ProtectedResource};
+#[cfg(feature = "cache")]
+pub use self::cache::CacheLayer;
+pub use self::capability::{CapabilityLayer, RequireExtensionLayer};
 pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
+pub use self::request_state::RequestStateLayer;
 pub use self::scope::{ScopeLayer, ScopeRules};
 pub use self::version::VersionLayer;

@@ -6,6 +6,7 @@ use bytestring::ByteString;
 use serde::{Serialize, Serializer};
 
 use super::raw::{Kind, Raw};
+use crate::rejection::shorten;
 
 /// The id of a request: a string or an integer, kept as the JSON text it arrived as.
 ///
@@ -60,6 +61,24 @@ impl From<&str> for RequestId {
     }
 }
 
+impl From<u64> for RequestId {
+    fn from(id: u64) -> Self {
+        Self(id.to_string().into())
+    }
+}
+
+impl From<i32> for RequestId {
+    fn from(id: i32) -> Self {
+        i64::from(id).into()
+    }
+}
+
+impl From<String> for RequestId {
+    fn from(id: String) -> Self {
+        id.as_str().into()
+    }
+}
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -67,8 +86,9 @@ impl fmt::Display for RequestId {
 }
 
 impl fmt::Debug for RequestId {
+    /// Shows no more than 64 characters: ids are written to logs, and callers choose them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(shorten(&self.0))
     }
 }
 

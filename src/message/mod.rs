@@ -40,6 +40,7 @@ pub(crate) use self::walk::{Token, Walk};
 use self::object::{Opened, Text};
 use self::scan::{Scanner, SyntaxError};
 use crate::protocol::method;
+use crate::rejection::shorten;
 
 /// More members than this in the envelope, in `params` or in `_meta` are refused: no message has them, and each
 /// costs many times its bytes.
@@ -105,15 +106,15 @@ impl Message {
 
         let mut params = None;
         let mut meta = None;
-        let envelope = Opened::read(&mut scanner, &text, 0, |scanner, name| {
+        let envelope = Opened::read(&mut scanner, &text, 0, MAX_MEMBERS, |scanner, name| {
             if name != "params" || scanner.peek() != Some(b'{') {
                 return Ok(None);
             }
-            let opened = Opened::read(scanner, &text, 1, |scanner, name| {
+            let opened = Opened::read(scanner, &text, 1, MAX_MEMBERS, |scanner, name| {
                 if name != "_meta" || scanner.peek() != Some(b'{') {
                     return Ok(None);
                 }
-                let opened = Opened::read(scanner, &text, 2, |_, _| Ok(None))?;
+                let opened = Opened::read(scanner, &text, 2, MAX_MEMBERS, |_, _| Ok(None))?;
                 let span = opened.span();
                 meta = Some(opened);
                 Ok(Some(span))
@@ -132,10 +133,8 @@ impl Message {
         meta: Option<Opened>,
         text: &ByteString,
     ) -> Result<Self, ParseError> {
-        let too_many = [Some(&envelope), params.as_ref(), meta.as_ref()]
-            .into_iter()
-            .flatten()
-            .any(|object| object.len() > MAX_MEMBERS);
+        let too_many =
+            [Some(&envelope), params.as_ref(), meta.as_ref()].into_iter().flatten().any(Opened::is_overfull);
         let (envelope, duplicate) = envelope.into_parts(text.clone());
         let has_result = envelope.get("result").is_some() || envelope.get("error").is_some();
         if has_result && envelope.get("method").is_none() {
@@ -377,7 +376,7 @@ impl fmt::Debug for Message {
         f.debug_struct("Message")
             .field("id", &self.id())
             .field("method", &self.method())
-            .field("target", &self.target())
+            .field("target", &self.target().as_deref().map(shorten))
             .finish_non_exhaustive()
     }
 }

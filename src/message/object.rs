@@ -49,6 +49,35 @@ pub(super) enum Text {
     Source(Span),
     Static(&'static str),
     Shared(ByteString),
+    /// A number that is short enough to need no memory of its own.
+    Digits(Digits),
+}
+
+/// The decimal digits of a `u64`: ASCII, from `start` on.
+#[derive(Clone, Copy)]
+pub(super) struct Digits {
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Digits {
+    fn of(mut number: u64) -> Self {
+        let mut digits = [b'0'; 20];
+        let mut start = digits.len();
+        loop {
+            start -= 1;
+            digits[start] += (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                return Self { digits, start };
+            }
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        // Digits are ASCII: the error is never taken.
+        std::str::from_utf8(&self.digits[self.start..]).unwrap_or("0")
+    }
 }
 
 impl Text {
@@ -57,6 +86,7 @@ impl Text {
             Self::Source(span) => span.of(source),
             Self::Static(text) => text,
             Self::Shared(text) => text,
+            Self::Digits(digits) => digits.as_str(),
         }
     }
 }
@@ -118,7 +148,7 @@ impl RawObject {
             scanner.finish()?;
             return Err(NotAnObject::OtherKind);
         }
-        let opened = Opened::read(&mut scanner, &source, 0, |_, _| Ok(None))?;
+        let opened = Opened::read(&mut scanner, &source, 0, usize::MAX, |_, _| Ok(None))?;
         scanner.finish()?;
         opened.into_object(source)
     }
@@ -174,6 +204,7 @@ impl RawObject {
             Text::Source(span) => self.source.slice_ref(span.of(&self.source)),
             Text::Static(text) => ByteString::from_static(text),
             Text::Shared(text) => text.clone(),
+            Text::Digits(digits) => digits.as_str().into(),
         }
     }
 
@@ -208,6 +239,12 @@ impl RawObject {
         self.put(name, Text::Shared(text));
     }
 
+    /// Gives the member `name` a number, without an allocation if it is there already.
+    #[cfg(feature = "cache")]
+    pub(crate) fn set_number(&mut self, name: &str, number: u64) {
+        self.put(name, Text::Digits(Digits::of(number)));
+    }
+
     /// Adds a member whose name is known not to be there and needs no escapes; `text` must be valid JSON.
     pub(crate) fn push_static(&mut self, name: &'static str, text: &'static str) {
         self.push(name, Text::Static(text));
@@ -217,6 +254,11 @@ impl RawObject {
     pub(crate) fn push_text(&mut self, name: &'static str, text: ByteString) {
         debug_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok(), "{text}");
         self.push(name, Text::Shared(text));
+    }
+
+    /// Like [`push_static`](Self::push_static) with a number.
+    pub(crate) fn push_number(&mut self, name: &'static str, number: u64) {
+        self.push(name, Text::Digits(Digits::of(number)));
     }
 
     fn push(&mut self, name: &'static str, value: Text) {
@@ -264,6 +306,39 @@ impl RawObject {
         out.push('}');
     }
 
+    /// The longest piece of at least `at_least` bytes that can be given away as it is: where it stands among the
+    /// members, or `None` in its place for the whole object, and the piece.
+    pub(super) fn longest(&self, at_least: usize) -> Option<(Option<usize>, ByteString)> {
+        if let Some(whole) = self.whole {
+            let text = whole.of(&self.source);
+            return (text.len() >= at_least).then(|| (None, self.source.slice_ref(text)));
+        }
+        let lengths = self.members.iter().map(|member| member.value.of(&self.source).len());
+        let (longest, length) = lengths.enumerate().max_by_key(|&(_, length)| length)?;
+        (length >= at_least).then(|| (Some(longest), self.shared(&self.members[longest].value)))
+    }
+
+    /// Appends the object without the value that stands in the place `left_out`; says where it belongs in `out`.
+    pub(super) fn write_around(&self, left_out: Option<usize>, out: &mut String) -> usize {
+        let Some(left_out) = left_out else { return out.len() };
+        let mut gap = out.len();
+        out.push('{');
+        for (index, (name, value)) in self.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            write_string(name, out);
+            out.push(':');
+            if index == left_out {
+                gap = out.len();
+            } else {
+                out.push_str(value.text());
+            }
+        }
+        out.push('}');
+        gap
+    }
+
     /// About how many bytes [`write_to`](Self::write_to) will add: exact but for escapes in names.
     pub(crate) fn written_len(&self) -> usize {
         match self.whole {
@@ -293,8 +368,9 @@ impl fmt::Display for RawObject {
 }
 
 impl fmt::Debug for RawObject {
+    /// Shows the names of the members; their values may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        f.debug_set().entries(self.iter().map(|(name, _)| name)).finish()
     }
 }
 
@@ -308,24 +384,33 @@ impl Serialize for RawObject {
 pub(super) struct Opened {
     whole: Span,
     members: Vec<Member>,
+    /// There were more members than wanted.
+    overfull: bool,
 }
 
 impl Opened {
     /// Reads an object member by member. `open` may read a member's value itself (and then returns its span)
-    /// instead of having it skipped.
+    /// instead of having it skipped. No more than `max_members` are kept.
     pub(super) fn read<'a>(
         scanner: &mut Scanner<'a>,
         text: &'a str,
         depth: u32,
+        max_members: usize,
         mut open: impl FnMut(&mut Scanner<'a>, &str) -> Result<Option<Span>, SyntaxError>,
     ) -> Result<Self, SyntaxError> {
         let mut members = Vec::with_capacity(4);
+        let mut overfull = false;
         let whole = scanner.object(depth, |scanner, name| {
             let decoded = unescape(name.inner.of(text), name.escaped);
             let value = match open(scanner, &decoded)? {
                 Some(span) => span,
                 None => scanner.value(depth + 1)?,
             };
+            // What is beyond the bound is still read, because whether it is JSON is said first; but it is not kept.
+            overfull |= members.len() == max_members;
+            if overfull {
+                return Ok(());
+            }
             let name = match decoded {
                 Cow::Borrowed(_) => Text::Source(name.inner),
                 Cow::Owned(decoded) => Text::Shared(decoded.into()),
@@ -333,15 +418,15 @@ impl Opened {
             members.push(Member { name, value: Text::Source(value) });
             Ok(())
         })?;
-        Ok(Self { whole, members })
+        Ok(Self { whole, members, overfull })
     }
 
     pub(super) fn span(&self) -> Span {
         self.whole
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.members.len()
+    pub(super) fn is_overfull(&self) -> bool {
+        self.overfull
     }
 
     pub(super) fn into_object(self, source: ByteString) -> Result<RawObject, NotAnObject> {
@@ -391,6 +476,17 @@ mod tests {
         object.set_raw("d", Raw("1e2"));
         assert_eq!(object.to_string(), r#"{"a":[1],"b\n":18446744073709551616,"d":1e2}"#);
         assert_eq!(object.len(), 3);
+    }
+
+    #[cfg(feature = "cache")]
+    #[test]
+    fn a_number_is_written_with_its_digits() {
+        let mut object = RawObject::parse(r#"{"a":"x"}"#).unwrap();
+        for number in [0, 7, 10, 86_400_000, u64::MAX] {
+            object.set_number("a", number);
+            assert_eq!(object.get("a").unwrap().text(), number.to_string());
+            assert_eq!(object.get_shared("a").unwrap(), number.to_string());
+        }
     }
 
     #[test]

@@ -89,6 +89,13 @@ impl<'a> Raw<'a> {
         Some(unescape(inner, inner.contains('\\')))
     }
 
+    /// Whether `text` may stand between the quotes of a JSON string.
+    pub(crate) fn is_inside_of_string(text: &str) -> bool {
+        let quoted = format!("\"{text}\"");
+        let mut scanner = Scanner::new(&quoted);
+        scanner.string().is_ok() && scanner.finish().is_ok()
+    }
+
     /// Decodes the value as `T`.
     ///
     /// # Errors
@@ -137,8 +144,9 @@ impl<'a> Raw<'a> {
 }
 
 impl fmt::Debug for Raw<'_> {
+    /// Shows kind and length; the value may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        write!(f, "Raw({:?}, {} bytes)", self.kind(), self.0.len())
     }
 }
 

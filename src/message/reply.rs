@@ -5,6 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use bytestring::ByteString;
 use futures_core::Stream;
 use serde::Serialize;
@@ -13,6 +14,9 @@ use super::Message;
 use super::id::RequestId;
 use super::object::{RawObject, write_string};
 use super::raw::Raw;
+
+/// A part of a result that is at least this long is sent from where it lies; shorter ones are cheaper to copy.
+const SHARED_FROM: usize = 1024;
 
 /// What a request is answered with: the body of the response below
 /// [`EndpointLayer`](crate::endpoint::EndpointLayer), which frames it as JSON or as Server-Sent Events.
@@ -78,7 +82,7 @@ pub struct Answer {
 }
 
 /// The `error` of an answer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ErrorObject {
     /// Which error it is; see [`protocol::code`](crate::protocol::code).
     pub code: i64,
@@ -113,6 +117,16 @@ impl ErrorObject {
     #[must_use]
     pub fn data(&self) -> Option<Raw<'_>> {
         self.data.as_deref().map(Raw)
+    }
+}
+
+impl fmt::Debug for ErrorObject {
+    /// Leaves the data out: it may hold what is nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ErrorObject")
+            .field("code", &self.code)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
     }
 }
 
@@ -158,13 +172,57 @@ impl Answer {
         self.outcome = outcome;
     }
 
-    /// Appends the answer as one JSON-RPC response.
-    pub(crate) fn write_to(&self, out: &mut String) {
+    /// The answer as one JSON-RPC response, in pieces that follow on each other; some may be empty.
+    ///
+    /// The longest part of a result, if it is at least 1024 bytes long, is shared and not copied: what it costs to
+    /// send a result that is kept somewhere does not grow with its size.
+    ///
+    /// ```
+    /// use mcp_layers::body::Body;
+    /// use mcp_layers::message::{Answer, RawObject};
+    ///
+    /// let mut result = RawObject::parse(format!(r#"{{"tools":"{}","ttlMs":9}}"#, "x".repeat(2000)))?;
+    /// let stored = result.get("tools").expect("is there").text().as_ptr();
+    /// result.set("ttlMs", &5).expect("a number is JSON");
+    /// let chunks = Answer::result(Some(1.into()), result).into_chunks();
+    /// assert_eq!(&chunks[0][..], br#"{"jsonrpc":"2.0","id":1,"result":{"tools":"#);
+    /// assert_eq!((chunks[1].len(), chunks[1].as_ptr()), (2002, stored));
+    /// assert_eq!(&chunks[2][..], br#","ttlMs":5}}"#);
+    /// let body = Body::from(chunks);
+    /// # Ok::<(), mcp_layers::message::NotAnObject>(())
+    /// ```
+    #[must_use]
+    pub fn into_chunks(self) -> [Bytes; 3] {
+        let found = match &self.outcome {
+            Ok(result) => result.longest(SHARED_FROM).map(|found| (result, found)),
+            Err(_) => None,
+        };
+        let Some((result, (place, piece))) = found else {
+            let mut text = String::with_capacity(self.written_len());
+            self.write_to(&mut text);
+            return [text.into(), Bytes::new(), Bytes::new()];
+        };
+        let mut text = String::with_capacity(self.written_len().saturating_sub(piece.len()));
+        self.write_head(&mut text);
+        text.push_str(",\"result\":");
+        let gap = result.write_around(place, &mut text);
+        text.push('}');
+        let mut before = Bytes::from(text);
+        let after = before.split_off(gap);
+        [before, piece.into_bytes(), after]
+    }
+
+    fn write_head(&self, out: &mut String) {
         out.push_str("{\"jsonrpc\":\"2.0\"");
         if let Some(id) = &self.id {
             out.push_str(",\"id\":");
             out.push_str(id.text());
         }
+    }
+
+    /// Appends the answer as one JSON-RPC response.
+    pub(crate) fn write_to(&self, out: &mut String) {
+        self.write_head(out);
         match &self.outcome {
             Ok(result) => {
                 out.push_str(",\"result\":");

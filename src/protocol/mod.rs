@@ -1,5 +1,6 @@
 //! The words of MCP: revisions, methods, header names, error codes and the rules for mirrored values.
 
+mod capability;
 mod challenge;
 pub mod code;
 mod content;
@@ -11,6 +12,7 @@ pub mod mirror;
 mod revision;
 mod scope;
 
+pub use capability::{ClientCapabilities, ExtensionId, InvalidExtensionId, required_server_capability};
 pub use challenge::Challenge;
 pub use content::{
     Annotations, CacheScope, Content, Icon, PromptMessage, ResourceContents, ResourceLink, Role, Text,

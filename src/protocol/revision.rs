@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use http::Request;
+
 use super::method;
+use crate::message::{Message, Meta};
 
 /// A published revision of MCP.
 ///
@@ -83,6 +86,29 @@ impl Revision {
             Self::V2026_07_28 => Era::Modern,
             _ => Era::Legacy,
         }
+    }
+
+    /// The revision that a request speaks: what [`VersionLayer`](crate::layers::VersionLayer) has found out, or else what
+    /// `_meta` says.
+    #[must_use]
+    pub fn of(request: &Request<Message>) -> Option<Self> {
+        let found = request.extensions().get().copied();
+        found.or_else(|| Self::from_text(&request.body().meta().and_then(Meta::protocol_version)?))
+    }
+
+    /// Whether a revision defines a request of this name, sent by clients or by servers.
+    ///
+    /// ```
+    /// use mcp_layers::protocol::Revision;
+    ///
+    /// assert!(Revision::defines("tools/call") && Revision::defines("ping") && Revision::defines("roots/list"));
+    /// assert!(!Revision::defines("com.example/receipts/print"));
+    /// ```
+    #[must_use]
+    pub fn defines(method: &str) -> bool {
+        [&ALWAYS[..], &MODERN_ONLY, &LEGACY_ONLY, &SERVER_TO_CLIENT]
+            .iter()
+            .any(|names| names.contains(&method))
     }
 
     /// Whether a client may send a request of this method in this revision.

@@ -1,9 +1,9 @@
 //! An issuer of tokens, and a server in front of which they are shown.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use mcp_layers::clock::Clock;
+use mcp_layers::clock::{ManualClock, Timestamp};
 use mcp_layers::layers::auth::{AuthLayer, ProtectedResource, TokenVerifier};
 use mcp_layers::principal::Principal;
 use rsa::Generate as _;
@@ -201,7 +201,7 @@ impl Issuer {
 /// A server behind an [`AuthLayer`], with a clock that stands still until it is set.
 pub(crate) struct Guarded<V> {
     pub(crate) layer: AuthLayer<V>,
-    pub(crate) clock: Arc<AtomicU64>,
+    pub(crate) clock: Arc<ManualClock>,
 }
 
 /// What became of a request.
@@ -221,17 +221,14 @@ pub(crate) fn resource() -> ProtectedResource {
 
 impl<V: TokenVerifier> Guarded<V> {
     pub(crate) fn new(verifier: V) -> Self {
-        let clock = Arc::new(AtomicU64::new(NOW));
-        let told = Arc::clone(&clock);
-        let clock_of_layer = Clock::from_fn(move || {
-            SystemTime::UNIX_EPOCH + Duration::from_secs(told.load(Ordering::Relaxed))
-        });
-        Self { layer: AuthLayer::new(verifier, &resource()).with_clock(clock_of_layer), clock }
+        let clock = Arc::new(ManualClock::new());
+        clock.set(Timestamp::default() + Duration::from_secs(NOW));
+        Self { layer: AuthLayer::new(verifier, &resource()).with_clock(Arc::clone(&clock)), clock }
     }
 
     /// Lets time pass.
     pub(crate) fn later(&self, seconds: u64) {
-        self.clock.fetch_add(seconds, Ordering::Relaxed);
+        self.clock.advance(Duration::from_secs(seconds));
     }
 
     pub(crate) async fn send(&self, request: Request<()>) -> Sent {

@@ -39,6 +39,19 @@ impl Change {
     }
 }
 
+/// What a change makes invalid in a cache.
+#[cfg(feature = "cache")]
+impl From<&Change> for crate::store::Invalidation {
+    fn from(change: &Change) -> Self {
+        match change {
+            Change::ToolsListChanged => Self::Tools,
+            Change::PromptsListChanged => Self::Prompts,
+            Change::ResourcesListChanged => Self::Resources,
+            Change::ResourceUpdated(uri) => Self::Resource((&**uri).into()),
+        }
+    }
+}
+
 /// Publishes changes to the clients that listen for them.
 ///
 /// It is cheap to clone, and clones publish to the same listeners. All methods can be called from any thread and

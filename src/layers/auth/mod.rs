@@ -107,7 +107,7 @@ pub use self::verifier::{Token, TokenVerifier, Verified, VerifyError};
 
 use self::cache::Remembered;
 use self::credentials::Credentials;
-use crate::clock::Clock;
+use crate::clock::{Clock, WallClock};
 use crate::principal::{Partition, Principal};
 use crate::protocol::Challenge;
 use crate::rejection::Rejection;
@@ -133,7 +133,7 @@ struct Settings {
     forward_token: bool,
     anonymous: bool,
     max_len: usize,
-    clock: Clock,
+    clock: Arc<dyn Clock>,
 }
 
 impl<V: TokenVerifier> AuthLayer<V> {
@@ -147,7 +147,7 @@ impl<V: TokenVerifier> AuthLayer<V> {
             forward_token: false,
             anonymous: false,
             max_len: 16 * 1024,
-            clock: Clock::system(),
+            clock: Arc::new(WallClock),
         };
         Self {
             verifier: Arc::new(verifier),
@@ -198,8 +198,8 @@ impl<V: TokenVerifier> AuthLayer<V> {
     }
 
     /// What tells the time. Defaults to the system's clock.
-    pub fn with_clock(self, clock: Clock) -> Self {
-        self.set(|settings| settings.clock = clock)
+    pub fn with_clock(self, clock: impl Clock) -> Self {
+        self.set(|settings| settings.clock = Arc::new(clock))
     }
 }
 
@@ -241,7 +241,7 @@ impl<V: TokenVerifier> AuthLayer<V> {
         let settings = &*self.settings;
         let look = match credentials::read(headers, settings.max_len) {
             Credentials::Bearer(bytes) => {
-                let now = settings.clock.now();
+                let now = settings.clock.now().to_system_time();
                 let digest = Partition::of_credential(bytes);
                 match self.recall(digest, now) {
                     Some(Ok(verified)) => Look::Known(verified.principal().clone()),

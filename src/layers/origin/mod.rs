@@ -21,7 +21,8 @@
 //! which would have allowed it.
 //!
 //! # Order
-//! Outermost, above CORS and authentication. Reads the headers `Origin` and `Host` and the URI; writes nothing.
+//! Outermost of what answers with a plain body, above CORS and authentication. Layers that wrap the body of the response
+//! (tower-http's trace, compression) go above it: the body below it must be made of `Bytes`. Reads the headers `Origin` and `Host` and the URI; writes nothing.
 //!
 //! # Example
 //! ```

@@ -133,8 +133,11 @@ fn same_text(json: &str, header: &str) -> bool {
 }
 
 fn same_number(json: &str, header: &str) -> bool {
-    // Reading the header first: it decides alone whether its notation is acceptable.
-    Decimal::plain(header).is_some_and(|header| Decimal::json(json) == Some(header))
+    // Reading the header first: it decides alone whether its notation is acceptable, which for an integer is digits, and
+    // behind a point nothing but zeros.
+    let is_integer =
+        header.split_once('.').is_none_or(|(_, fraction)| fraction.bytes().all(|digit| digit == b'0'));
+    is_integer && Decimal::plain(header).is_some_and(|header| Decimal::json(json) == Some(header))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 /// The digits stay where they are in the text, before and after its decimal point, without the zeros at either end.
 /// Zero has no digits, no sign and its point at 0.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decimal<'a> {
+pub(crate) struct Decimal<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
@@ -29,7 +29,7 @@ impl<'a> Decimal<'a> {
     /// Reads a JSON number, the notation of a message.
     ///
     /// None when the exponent is out of all proportion, as such a number equals none that could be written out.
-    pub(super) fn json(text: &'a str) -> Option<Self> {
+    pub(crate) fn json(text: &'a str) -> Option<Self> {
         let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else { return Self::plain(text) };
         let number = Self::plain(mantissa)?;
         if number.is_zero() {
@@ -56,6 +56,17 @@ impl<'a> Decimal<'a> {
 
     fn is_zero(&self) -> bool {
         self.whole.is_empty() && self.fraction.is_empty()
+    }
+
+    /// Appends the one text that all notations of this number share: `-?digits` and `e` and the point.
+    pub(crate) fn write_to(&self, out: &mut Vec<u8>) {
+        if self.negative {
+            out.push(b'-');
+        }
+        out.extend_from_slice(self.whole.as_bytes());
+        out.extend_from_slice(self.fraction.as_bytes());
+        out.push(b'e');
+        out.extend_from_slice(self.point.to_string().as_bytes());
     }
 
     fn digits(&self) -> impl Iterator<Item = u8> {

@@ -57,6 +57,7 @@ mod pointer;
 mod sentinel;
 
 pub use compare::{BodyValue, Mismatch, matches};
+pub(crate) use decimal::Decimal;
 pub use declaration::{ParamHeader, ParamHeaders, ParamKind};
 pub use fault::{AnnotationFault, InvalidAnnotation};
 pub use sentinel::{InvalidField, decode, encode, trim_ows};

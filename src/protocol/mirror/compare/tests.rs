@@ -205,8 +205,8 @@ fn a_value_of_another_type_passes_with_the_same_text_only() {
 }
 
 #[test]
-fn a_fraction_for_an_integer_passes_when_the_header_has_the_same() {
-    agrees(Integer, "42.5", "42.5");
+fn a_fraction_for_an_integer_is_refused_even_when_the_header_has_the_same() {
+    differs(Integer, "42.5", "42.5");
     differs(Integer, "42.5", "42");
 }
 

@@ -1,0 +1,293 @@
+//! What is kept of a response, and what others may have of it.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Response, StatusCode, header};
+
+use super::query::Query;
+use super::response_cache::{Found, Hit, ResponseCache};
+use super::statistics::count;
+use crate::body::BoxError;
+use crate::message::{Answer, ErrorObject, Kind, Raw, RawObject, Reply, RequestId};
+use crate::protocol::code;
+use crate::rejection::Rejection;
+use crate::store::entry::Stamp;
+use crate::store::key::Operation;
+use crate::store::{CacheStore, Entry, Invalidation};
+
+/// What shared work has brought.
+#[derive(Clone)]
+pub(super) enum Landed {
+    /// A result that all who waited may have.
+    Fresh(Entry),
+    /// The inner service has failed, but an expired entry is at hand.
+    Stale(Hit),
+    /// The inner service has answered with an error.
+    Refused(Arc<Refusal>),
+    /// The inner service has failed.
+    Failed(InnerError),
+    /// An answer that only the one who asked may have.
+    Alone,
+}
+
+/// An answer that is an error.
+pub(super) struct Refusal {
+    status: StatusCode,
+    headers: HeaderMap,
+    rejection: Option<Rejection>,
+    error: ErrorObject,
+}
+
+impl Refusal {
+    fn of(response: &Response<Reply>, error: &ErrorObject) -> Self {
+        // What belongs to the error; the others belong to the one response they came with.
+        let mut headers = HeaderMap::new();
+        for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER] {
+            for value in response.headers().get_all(&name) {
+                headers.append(&name, value.clone());
+            }
+        }
+        Self {
+            status: response.status(),
+            headers,
+            rejection: response.extensions().get::<Rejection>().cloned(),
+            error: error.clone(),
+        }
+    }
+
+    pub(super) fn response(&self, id: Option<RequestId>) -> Response<Reply> {
+        let mut response = Response::new(Reply::Answer(Answer::error(id, self.error.clone())));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        if let Some(rejection) = &self.rejection {
+            response.extensions_mut().insert(rejection.clone());
+        }
+        response
+    }
+}
+
+/// The inner service has failed; what it failed with is the [source](Error::source). All who waited for it get this.
+#[derive(Clone, Debug)]
+pub struct InnerError(Arc<dyn Error + Send + Sync>);
+
+impl From<BoxError> for InnerError {
+    fn from(error: BoxError) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Display for InnerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the service behind the cache failed")
+    }
+}
+
+impl Error for InnerError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// Whether asking again may help: what an expired entry is better than.
+fn is_transient(status: StatusCode, error: &ErrorObject) -> bool {
+    error.code == code::INTERNAL_ERROR
+        || matches!(
+            status,
+            StatusCode::INTERNAL_SERVER_ERROR
+                | StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT
+        )
+}
+
+/// The value of `ttlMs`: zero for whatever is not written as a positive integer.
+fn ttl_of(raw: Option<Raw<'_>>) -> Duration {
+    let Some(text) = raw.filter(|raw| raw.kind() == Kind::Number).map(Raw::text) else {
+        return Duration::ZERO;
+    };
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Duration::ZERO;
+    }
+    // One with more digits than this is longer than any bound on it.
+    Duration::from_millis(text.parse().unwrap_or(u64::MAX))
+}
+
+fn says(result: &RawObject, name: &str, value: &str) -> bool {
+    result.get(name).and_then(Raw::to_str).as_deref() == Some(value)
+}
+
+impl<S: CacheStore> ResponseCache<S> {
+    /// Keeps the answer of `response` if it is one to keep, for as long and for whom it says; tells whether it was.
+    ///
+    /// It is not kept if something has been invalidated since `query` was made.
+    pub async fn insert(&self, query: &Query, response: &Response<Reply>) -> bool {
+        let entry = match response.body() {
+            Reply::Answer(answer) => self.entry(query, response.status(), answer),
+            Reply::Stream(_) | Reply::Accepted => None,
+        };
+        match entry {
+            Some(entry) => self.keep_entry(query, &entry).await,
+            None => {
+                if query.refresh {
+                    self.forget_all(query).await;
+                }
+                false
+            }
+        }
+    }
+
+    async fn forget_all(&self, query: &Query) {
+        for key in query.keys() {
+            self.forget(key).await;
+        }
+    }
+
+    /// The entry that an answer makes.
+    pub(super) fn entry(&self, query: &Query, status: StatusCode, answer: &Answer) -> Option<Entry> {
+        let result = answer.outcome().ok()?;
+        if status != StatusCode::OK || !says(result, "resultType", "complete") {
+            return None;
+        }
+        let ttl = self.lifetime(ttl_of(result.get("ttlMs")));
+        if ttl.is_zero() {
+            return None;
+        }
+        let shared = query.shared.as_ref().filter(|_| says(result, "cacheScope", "public"));
+        let key = shared.or(query.own.as_ref())?.detached();
+        let stamp = Stamp {
+            requested: query.requested.as_millis(),
+            received: self.now().as_millis(),
+            ttl: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
+            writer: self.generations().writer(),
+            generation: query.generation,
+        };
+        // A text of its own: the one that the result came in may be longer, and would be kept as a whole.
+        let text = self.without_call(result).to_string();
+        let length = text.len();
+        Some(Entry::new(key, stamp, RawObject::parse(text).ok()?, length))
+    }
+
+    /// The result without what belongs to the one response that it came in.
+    fn without_call(&self, result: &RawObject) -> RawObject {
+        let mut kept = result.clone();
+        match result.object("_meta") {
+            None => {}
+            Some(Err(_)) => drop(kept.remove("_meta")),
+            Some(Ok(mut meta)) => {
+                let is_kept = |name: &str| self.settings().kept_meta.iter().any(|key| key == name);
+                let others: Vec<_> =
+                    meta.iter().map(|(name, _)| name.to_owned()).filter(|name| !is_kept(name)).collect();
+                for name in &others {
+                    meta.remove(name);
+                }
+                if meta.is_empty() {
+                    kept.remove("_meta");
+                } else if !others.is_empty() {
+                    kept.set_object("_meta", &meta);
+                }
+            }
+        }
+        kept
+    }
+
+    /// Keeps an entry, unless it has been made invalid while it was on its way.
+    pub(super) async fn keep_entry(&self, query: &Query, entry: &Entry) -> bool {
+        if !self.is_current(entry, query.topics) || self.put(entry.clone()).await.is_none() {
+            return false;
+        }
+        if !self.is_current(entry, query.topics) {
+            self.forget(entry.key()).await;
+            return false;
+        }
+        count(&self.counters().stores);
+        // The result may have been for others than it is now.
+        let other = if entry.key().partition().is_some() { &query.shared } else { &query.own };
+        if let Some(other) = other {
+            self.forget(other).await;
+        }
+        true
+    }
+
+    /// Judges what the inner service has said to `query`: what of it others may have, and the response itself.
+    pub(super) async fn settle(
+        &self,
+        query: &Query,
+        found: Found,
+        outcome: Result<Response<Reply>, InnerError>,
+    ) -> (Landed, Option<Response<Reply>>) {
+        // It may have become too old, or invalid, while the inner service was asked.
+        let stale = found.stale.and_then(|entry| self.stale_hit(query, entry));
+        let response = match (outcome, stale) {
+            (Ok(response), stale) => {
+                let Reply::Answer(answer) = response.body() else { return (Landed::Alone, Some(response)) };
+                if let Err(error) = answer.outcome() {
+                    if let Some(hit) = stale.filter(|_| is_transient(response.status(), error)) {
+                        return (Landed::Stale(hit), None);
+                    }
+                    if error.code == code::INVALID_PARAMS && found.expired {
+                        self.discard_pages(query);
+                    }
+                    return (Landed::Refused(Arc::new(Refusal::of(&response, error))), Some(response));
+                }
+                response
+            }
+            (Err(_), Some(hit)) => return (Landed::Stale(hit), None),
+            (Err(error), None) => return (Landed::Failed(error), None),
+        };
+        let entry = response.body().answer().and_then(|answer| self.entry(query, response.status(), answer));
+        match entry {
+            Some(entry) => {
+                self.keep_entry(query, &entry).await;
+                (Landed::Fresh(entry), Some(response))
+            }
+            None => {
+                if query.refresh || found.expired {
+                    // What is kept is older than what has just been said, and no longer to be kept.
+                    self.forget_all(query).await;
+                }
+                (Landed::Alone, Some(response))
+            }
+        }
+    }
+
+    /// A cursor that was good once is not any more: the list has changed.
+    fn discard_pages(&self, query: &Query) {
+        let Some(key) = query.any_key().filter(|key| key.param.is_some()) else { return };
+        match key.operation {
+            Operation::Tools => self.invalidate(&Invalidation::Tools),
+            Operation::Prompts => self.invalidate(&Invalidation::Prompts),
+            Operation::Resources | Operation::Templates => self.invalidate(&Invalidation::Resources),
+            Operation::Discover | Operation::Read => {}
+        }
+    }
+
+    /// An entry that has just come, if it is still fresh.
+    pub(super) fn hit(&self, entry: Entry) -> Option<Hit> {
+        let age = self.now().since(entry.received())?;
+        let remaining =
+            self.lifetime(entry.ttl()).checked_sub(age).filter(|remaining| !remaining.is_zero())?;
+        Some(Hit { entry, remaining })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_is_a_positive_integer_or_nothing() {
+        let ttl = |text: &str| {
+            let object = RawObject::parse(format!("{{\"ttlMs\":{text}}}")).unwrap();
+            ttl_of(object.get("ttlMs")).as_millis()
+        };
+        assert_eq!(ttl("5"), 5);
+        assert_eq!(ttl("1180591620717411303424"), u128::from(u64::MAX));
+        for text in ["0", "-0", "-5", "1e400", "-1e400", "5.0", "5e3", "\"5\"", "null", "true", "[5]", "{}"] {
+            assert_eq!(ttl(text), 0, "{text}");
+        }
+        assert_eq!(ttl_of(None), Duration::ZERO);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a result that requires input may ask of this client.
+
+use std::fmt;
+
+use crate::message::{Kind, Message, Meta, Raw, RawObject};
+use crate::protocol::ClientCapabilities;
+use crate::protocol::method::may_require_input;
+use crate::rejection::{Rejection, shorten};
+
+/// Checks a result that requires input against the request that it answers; all faults are found, not the first.
+pub(super) fn check(request: &Message, result: &RawObject, strict_context: bool) -> Result<(), Rejection> {
+    let mut faults = Vec::new();
+    let mut needed = ClientCapabilities::new();
+    if !may_require_input(request.method()) {
+        faults.push(Fault::Method(request.method().to_owned()));
+    }
+    let state = result.get("requestState");
+    if state.is_some_and(|state| state.kind() != Kind::String) {
+        faults.push(Fault::State);
+    }
+    match result.object("inputRequests") {
+        Some(Ok(requests)) if requests.is_empty() && state.is_none() => faults.push(Fault::Nothing),
+        Some(Ok(requests)) => {
+            for (key, asked) in requests.iter() {
+                match needs(asked, strict_context) {
+                    Some(needs) => needed = needed.and(&needs),
+                    None => faults.push(Fault::Request(key.to_owned())),
+                }
+            }
+        }
+        Some(Err(_)) => faults.push(Fault::Requests),
+        None if state.is_none() => faults.push(Fault::Nothing),
+        None => {}
+    }
+    if !faults.is_empty() {
+        let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        tracing::error!(request = ?request, faults, "the server asked for input in a way that the protocol forbids");
+        return Err(Rejection::bad_result("internal error: the server asked for input wrongly"));
+    }
+    let missing = needed.missing_from(request.meta().and_then(Meta::client_capabilities));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    tracing::error!(
+        request = ?request,
+        ?missing,
+        "the server asked the client for what it has not declared: look at the declared capabilities first, or declare \
+         with the tool that it needs them"
+    );
+    Err(Rejection::missing_capability(&missing))
+}
+
+/// What a server did wrong.
+enum Fault {
+    Method(String),
+    State,
+    Nothing,
+    Requests,
+    Request(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method(method) => {
+                write!(f, "`{}` may not be answered by asking for input", shorten(method))
+            }
+            Self::State => f.write_str("`requestState` is not a string"),
+            Self::Nothing => f.write_str("neither a request nor a state is there"),
+            Self::Requests => f.write_str("`inputRequests` is not an object, or names a member twice"),
+            Self::Request(key) => {
+                write!(f, "the input request `{}` is malformed or of another kind", shorten(key))
+            }
+        }
+    }
+}
+
+/// What a client needs to have declared to be asked this; `None` if it is nothing that clients are asked.
+pub(super) fn needs(asked: Raw<'_>, strict_context: bool) -> Option<ClientCapabilities> {
+    let asked = RawObject::parse(asked.text()).ok()?;
+    let method = asked.get("method")?.to_str()?;
+    let params = match asked.object("params") {
+        Some(params) => Some(params.ok()?),
+        None => None,
+    };
+    let needs = ClientCapabilities::new();
+    match &*method {
+        "elicitation/create" => {
+            let mode = params?.get("mode").and_then(Raw::to_str).is_some_and(|mode| mode == "url");
+            Some(if mode { needs.with_elicitation_url() } else { needs.with_elicitation_form() })
+        }
+        "sampling/createMessage" => {
+            let params = params?;
+            let tools = params.get("tools").is_some() || params.get("toolChoice").is_some();
+            let context = params.get("includeContext").and_then(Raw::to_str);
+            let context = matches!(context.as_deref(), Some("thisServer" | "allServers"));
+            let needs = needs.with_sampling();
+            let needs = if tools { needs.with_sampling_tools() } else { needs };
+            Some(if strict_context && context { needs.with_sampling_context() } else { needs })
+        }
+        "roots/list" => Some(needs.with_roots()),
+        _ => None,
+    }
+}

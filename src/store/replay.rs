@@ -1,0 +1,212 @@
+//! Which sealed states have been used.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::fmt;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::body::BoxError;
+use crate::clock::Timestamp;
+
+/// What identifies one sealed state among all that were ever sealed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateId(pub(crate) [u8; 16]);
+
+impl StateId {
+    /// The bytes, to be part of a key in a store.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateId(..)")
+    }
+}
+
+/// The use of a sealed state that has been verified.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StateUse {
+    /// Which state.
+    pub id: StateId,
+    /// When it is used.
+    pub now: Timestamp,
+    /// From when on it is refused in any case, and need not be remembered.
+    pub expires_at: Timestamp,
+}
+
+/// Why a store could not tell.
+pub type StoreError = BoxError;
+
+/// What a store does, when it has done it.
+pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+/// Remembers which sealed states have been used.
+///
+/// ```
+/// use std::collections::HashSet;
+/// use std::sync::{Arc, Mutex};
+///
+/// use mcp_layers::store::{ReplayStore, StateId, StateUse, StoreFuture};
+///
+/// /// Remembers for ever.
+/// #[derive(Default)]
+/// struct Elephant(Arc<Mutex<HashSet<StateId>>>);
+///
+/// impl ReplayStore for Elephant {
+///     fn burn(&self, used: StateUse) -> StoreFuture<bool> {
+///         let seen = Arc::clone(&self.0);
+///         Box::pin(async move { Ok(seen.lock().map_err(|_| "poisoned")?.insert(used.id)) })
+///     }
+/// }
+/// # let _ = Elephant::default();
+/// ```
+pub trait ReplayStore: Send + Sync + 'static {
+    /// Marks a state as used and says whether it was not yet. Of all calls for one state, in all processes that share
+    /// the store, exactly one is told `true`.
+    ///
+    /// What has been marked is remembered at least until `used.expires_at`.
+    ///
+    /// # Errors
+    /// If the store cannot tell. The request is then refused, and the state may or may not be marked.
+    fn burn(&self, used: StateUse) -> StoreFuture<bool>;
+}
+
+impl<R: ReplayStore + ?Sized> ReplayStore for Arc<R> {
+    fn burn(&self, used: StateUse) -> StoreFuture<bool> {
+        (**self).burn(used)
+    }
+}
+
+/// Remembers in memory, for servers of one process. Clones are the same store.
+///
+/// It keeps each state until it expires, and no more states than its capacity. When it is full of states that have not
+/// expired it cannot tell any more; it never forgets one early, because that one could then be used again.
+#[derive(Clone)]
+pub struct MemoryReplayStore {
+    used: Arc<Mutex<Used>>,
+    capacity: usize,
+}
+
+#[derive(Default)]
+struct Used {
+    ids: HashSet<StateId>,
+    by_expiry: BinaryHeap<Reverse<(Timestamp, StateId)>>,
+}
+
+impl MemoryReplayStore {
+    /// Remembers up to 100,000 states.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { used: Arc::default(), capacity: 100_000 }
+    }
+
+    /// How many states to remember; each takes about a hundred bytes. Defaults to 100,000.
+    #[must_use]
+    pub fn with_capacity(mut self, capacity: usize) -> Self {
+        self.capacity = capacity;
+        self
+    }
+
+    fn mark(&self, used: StateUse) -> Result<bool, StoreError> {
+        // Nothing panics between the two changes below; were it so, a state would be remembered for too long.
+        let mut states = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        while states.by_expiry.peek().is_some_and(|Reverse((expires_at, _))| *expires_at <= used.now) {
+            if let Some(Reverse((_, id))) = states.by_expiry.pop() {
+                states.ids.remove(&id);
+            }
+        }
+        if states.ids.contains(&used.id) {
+            return Ok(false);
+        }
+        if states.ids.len() >= self.capacity {
+            return Err(format!(
+                "{} used states are remembered and none has expired: raise MemoryReplayStore::with_capacity",
+                self.capacity
+            )
+            .into());
+        }
+        states.ids.insert(used.id);
+        states.by_expiry.push(Reverse((used.expires_at, used.id)));
+        Ok(true)
+    }
+}
+
+impl Default for MemoryReplayStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ReplayStore for MemoryReplayStore {
+    fn burn(&self, used: StateUse) -> StoreFuture<bool> {
+        Box::pin(ready(self.mark(used)))
+    }
+}
+
+impl fmt::Debug for MemoryReplayStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryReplayStore").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn used(id: u64, now: u64, expires_at: u64) -> StateUse {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&id.to_be_bytes());
+        let at = |seconds| Timestamp::from_millis(seconds * 1_000);
+        StateUse { id: StateId(bytes), now: at(now), expires_at: at(expires_at) }
+    }
+
+    #[test]
+    fn a_state_is_burnt_once() {
+        let store = MemoryReplayStore::new();
+        assert!(store.mark(used(1, 0, 10)).unwrap());
+        assert!(!store.clone().mark(used(1, 9, 10)).unwrap());
+        assert!(store.mark(used(2, 9, 10)).unwrap());
+    }
+
+    #[test]
+    fn what_has_expired_makes_room_and_nothing_else_does() {
+        let store = MemoryReplayStore::new().with_capacity(2);
+        assert!(store.mark(used(1, 0, 20)).unwrap());
+        assert!(store.mark(used(2, 0, 10)).unwrap());
+        let error = store.mark(used(3, 9, 30)).unwrap_err();
+        assert!(error.to_string().contains("with_capacity"), "{error}");
+        assert!(!store.mark(used(1, 9, 20)).unwrap(), "what is known is still told");
+        assert!(store.mark(used(3, 10, 30)).unwrap());
+        assert!(store.mark(used(4, 11, 30)).is_err());
+        assert_eq!(store.used.lock().unwrap().by_expiry.len(), 2);
+    }
+
+    #[test]
+    fn of_many_threads_exactly_one_burns_a_state() {
+        const THREADS: usize = 8;
+        let store = MemoryReplayStore::new();
+        for round in 0..200 {
+            let (barrier, burnt) = (Barrier::new(THREADS), AtomicUsize::new(0));
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        if store.mark(used(round, 0, 10)).unwrap() {
+                            burnt.fetch_add(1, Ordering::SeqCst);
+                        }
+                    });
+                }
+            });
+            assert_eq!(burnt.load(Ordering::SeqCst), 1);
+        }
+    }
+}
