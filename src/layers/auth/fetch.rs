@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, StatusCode, header};
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::resource::Url;
+use super::url::Url;
 
 /// A client for a few small requests. Redirects are not followed: they could lead anywhere.
 #[derive(Clone)]
@@ -32,8 +32,9 @@ impl Fetcher {
     }
 
     /// The body of the answer with status 200.
+    #[cfg(feature = "jwks")]
     pub(super) async fn get(&self, url: &str) -> Result<Bytes, FetchError> {
-        self.send(Request::get(url).header(header::ACCEPT, "application/json"), Bytes::new()).await
+        self.send(Request::get(url).header(http::header::ACCEPT, "application/json"), Bytes::new()).await
     }
 
     /// The same for any request.

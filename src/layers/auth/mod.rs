@@ -78,7 +78,6 @@ mod cache;
 mod claims;
 mod credentials;
 #[cfg(any(feature = "jwks", feature = "introspection"))]
-#[cfg_attr(not(feature = "jwks"), allow(dead_code, reason = "introspection only posts"))]
 mod fetch;
 #[cfg(feature = "introspection")]
 mod introspection;
@@ -86,6 +85,7 @@ mod introspection;
 mod jwt;
 mod resource;
 mod service;
+mod url;
 mod verifier;
 
 use std::fmt;

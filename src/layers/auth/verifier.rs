@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "jwt")]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -113,7 +114,7 @@ impl fmt::Debug for Token {
 pub struct Verified {
     principal: Principal,
     kept_until: Option<SystemTime>,
-    #[cfg_attr(not(feature = "jwt"), allow(dead_code, reason = "only keys of JWTs are withdrawn"))]
+    #[cfg(feature = "jwt")]
     key: Option<KeyState>,
 }
 
@@ -156,16 +157,23 @@ impl Verified {
 
 impl From<Principal> for Verified {
     fn from(principal: Principal) -> Self {
-        Self { principal, kept_until: None, key: None }
+        Self {
+            principal,
+            kept_until: None,
+            #[cfg(feature = "jwt")]
+            key: None,
+        }
     }
 }
 
 /// Whether the issuer still vouches for a key; shared by the key and everything that was signed with it.
+#[cfg(feature = "jwt")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyState(Arc<AtomicBool>);
 
-#[cfg_attr(not(feature = "jwt"), allow(dead_code, reason = "only keys of JWTs are withdrawn"))]
+#[cfg(feature = "jwt")]
 impl KeyState {
+    #[cfg_attr(not(feature = "jwks"), allow(dead_code, reason = "keys that are given do not change"))]
     pub(super) fn withdraw(&self) {
         self.0.store(true, Ordering::Release);
     }

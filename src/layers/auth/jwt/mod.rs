@@ -119,7 +119,7 @@ impl JwtVerifier {
 
     #[cfg_attr(
         not(feature = "jwks"),
-        allow(clippy::unused_async, reason = "keys that are given need not be fetched")
+        allow(clippy::unused_async, reason = "only keys that are fetched are awaited")
     )]
     async fn key(&self, wanted: &Wanted<'_>, now: SystemTime) -> Result<Arc<Key>, VerifyError> {
         match &self.keys.0 {

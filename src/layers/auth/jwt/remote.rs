@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::super::fetch::{FetchError, Fetcher, is_safe};
-use super::super::resource::Url;
+use super::super::url::Url;
 use super::super::verifier::VerifyError;
 use super::keys::{InvalidKeys, Key, KeySet, Wanted};
 
