@@ -26,10 +26,11 @@
 //!
 //! # The order of failures
 //! A request that is wrong in several ways is told the first of these, as long as the layers are stacked in the order
-//! of the example in the README: `Origin` and `Host` 403; declared length 413; HTTP method 405; media types 415 and
+//! of the example in the README: `Origin` and `Host` 403; the token 401; declared length 413; HTTP method 405; media types 415 and
 //! 406; length 413; JSON 400 -32700; JSON-RPC 400 -32600; `_meta` 400 -32602; routing headers that come twice, and the
 //! version's 400 -32020; the version 400 -32022; `Mcp-Method` and `Mcp-Name` 400 -32020; a method that the revision
-//! does not have 404 -32601; `Mcp-Param-*` 400 -32020; parameters 400 -32602; the handler.
+//! does not have 404 -32601; `Mcp-Param-*` 400 -32020; scopes 403; capabilities 400 -32021; `requestState` and parameters
+//! 400 -32602; the handler.
 
 pub mod body;
 pub mod catalog;

@@ -200,6 +200,21 @@ fn debug_output_shows_no_parameters() {
     assert!(shown.contains("tools/call") && !shown.contains("secret"), "{shown}");
 }
 
+#[test]
+fn debug_output_of_parts_shows_no_values_and_not_all_of_a_long_id() {
+    let object = RawObject::parse(r#"{"name":"secret"}"#).unwrap();
+    let error = ErrorObject::new(1, "m").with_data("secret").unwrap();
+    let answer = Answer::result(Some(RequestId::from("i".repeat(1000))), object.clone());
+    for shown in [
+        format!("{object:?}"),
+        format!("{:?}", object.get("name").unwrap()),
+        format!("{error:?}"),
+        format!("{answer:?}"),
+    ] {
+        assert!(!shown.contains("secret") && shown.len() < 200, "{shown}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn any_body_is_parsed_or_refused_without_a_panic(body in proptest::collection::vec(proptest::num::u8::ANY, 0..64)) {
