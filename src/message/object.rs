@@ -188,8 +188,7 @@ impl RawObject {
     /// # Errors
     /// If the member is not an object, or names one of its own members twice.
     pub fn object(&self, name: &str) -> Option<Result<Self, NotAnObject>> {
-        let member = self.members.iter().find(|member| member.name.of(&self.source) == name)?;
-        Some(Self::parse(self.shared(&member.value)))
+        Some(Self::parse(self.get_shared(name)?))
     }
 
     /// The value of the member `name` as shared text that outlives this object without a copy.
@@ -294,16 +293,7 @@ impl RawObject {
             out.push_str(whole.of(&self.source));
             return;
         }
-        out.push('{');
-        for (index, (name, value)) in self.iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            write_string(name, out);
-            out.push(':');
-            out.push_str(value.text());
-        }
-        out.push('}');
+        self.write_members(None, out);
     }
 
     /// The longest piece of at least `at_least` bytes that can be given away as it is: where it stands among the
@@ -321,6 +311,11 @@ impl RawObject {
     /// Appends the object without the value that stands in the place `left_out`; says where it belongs in `out`.
     pub(super) fn write_around(&self, left_out: Option<usize>, out: &mut String) -> usize {
         let Some(left_out) = left_out else { return out.len() };
+        self.write_members(Some(left_out), out)
+    }
+
+    /// Appends the members one by one, but for the value that stands in the place `left_out`; says where it belongs.
+    fn write_members(&self, left_out: Option<usize>, out: &mut String) -> usize {
         let mut gap = out.len();
         out.push('{');
         for (index, (name, value)) in self.iter().enumerate() {
@@ -329,7 +324,7 @@ impl RawObject {
             }
             write_string(name, out);
             out.push(':');
-            if index == left_out {
+            if Some(index) == left_out {
                 gap = out.len();
             } else {
                 out.push_str(value.text());
