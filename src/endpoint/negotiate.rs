@@ -6,6 +6,9 @@ use http::{Method, StatusCode};
 
 use crate::rejection::Rejection;
 
+/// What nearly every client sends, so that it need not be taken apart each time.
+const USUAL_ACCEPT: &[u8] = b"application/json, text/event-stream";
+
 /// Which of the two framings the client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Accepts {
@@ -82,6 +85,9 @@ fn declares_more_than(headers: &HeaderMap, max: u64) -> bool {
 fn is_json(headers: &HeaderMap) -> bool {
     let mut lines = headers.get_all(header::CONTENT_TYPE).into_iter();
     let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    if line == "application/json" {
+        return true;
+    }
     // Behind a comma a second media type would stand, and another reader might take that one.
     let mut values = split(line.as_bytes(), b',');
     let (Some(value), None) = (values.next(), values.next()) else { return false };
@@ -116,10 +122,13 @@ impl Best {
 
 /// Reads `Accept` (RFC 9110, section 12.5.1). No media range at all accepts everything.
 fn accepts(headers: &HeaderMap) -> Accepts {
+    let lines = headers.get_all(header::ACCEPT);
+    if lines.iter().eq([USUAL_ACCEPT]) {
+        return Accepts { json: true, sse: true };
+    }
     let (mut json, mut sse) = (Best::default(), Best::default());
     let mut everything = true;
-    let lines = headers.get_all(header::ACCEPT).into_iter();
-    for range in lines.flat_map(|line| split(line.as_bytes(), b',')) {
+    for range in lines.iter().flat_map(|line| split(line.as_bytes(), b',')) {
         let mut parts = split(range, b';').map(<[u8]>::trim_ascii);
         let Some(name) = parts.next().filter(|name| !name.is_empty()) else { continue };
         everything = false;

@@ -89,6 +89,14 @@ impl Text {
             Self::Digits(digits) => digits.as_str(),
         }
     }
+
+    /// The same as bytes, which saves looking for the borders of characters where texts are only compared.
+    fn bytes<'a>(&'a self, source: &'a str) -> &'a [u8] {
+        match self {
+            Self::Source(span) => &source.as_bytes()[span.start as usize..span.end as usize],
+            other => other.of(source).as_bytes(),
+        }
+    }
 }
 
 /// The text is not a JSON object without duplicate names.
@@ -177,10 +185,11 @@ impl RawObject {
     /// The value of the member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Raw<'_>> {
-        self.members
-            .iter()
-            .find(|member| member.name.of(&self.source) == name)
-            .map(|member| Raw(member.value.of(&self.source)))
+        self.member(name).map(|member| Raw(member.value.of(&self.source)))
+    }
+
+    fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name.bytes(&self.source) == name.as_bytes())
     }
 
     /// Opens the member `name`, sharing this object's text; `None` if there is no such member.
@@ -194,8 +203,7 @@ impl RawObject {
     /// The value of the member `name` as shared text that outlives this object without a copy.
     #[must_use]
     pub fn get_shared(&self, name: &str) -> Option<ByteString> {
-        let member = self.members.iter().find(|member| member.name.of(&self.source) == name)?;
-        Some(self.shared(&member.value))
+        Some(self.shared(&self.member(name)?.value))
     }
 
     fn shared(&self, text: &Text) -> ByteString {
@@ -269,7 +277,7 @@ impl RawObject {
     fn put(&mut self, name: &str, value: Text) {
         self.whole = None;
         let source = &self.source;
-        match self.members.iter_mut().find(|member| member.name.of(source) == name) {
+        match self.members.iter_mut().find(|member| member.name.bytes(source) == name.as_bytes()) {
             Some(member) => member.value = value,
             None => self.members.push(Member { name: Text::Shared(name.into()), value }),
         }
@@ -318,16 +326,20 @@ impl RawObject {
     fn write_members(&self, left_out: Option<usize>, out: &mut String) -> usize {
         let mut gap = out.len();
         out.push('{');
-        for (index, (name, value)) in self.iter().enumerate() {
+        for (index, member) in self.members.iter().enumerate() {
             if index > 0 {
                 out.push(',');
             }
-            write_string(name, out);
+            match member.name {
+                // Needs no escapes.
+                Text::Static(name) => write_quoted(name, out),
+                _ => write_string(member.name.of(&self.source), out),
+            }
             out.push(':');
             if Some(index) == left_out {
                 gap = out.len();
             } else {
-                out.push_str(value.text());
+                out.push_str(member.value.of(&self.source));
             }
         }
         out.push('}');
@@ -346,12 +358,16 @@ impl RawObject {
 /// Appends `string` as a JSON string.
 pub(crate) fn write_string(string: &str, out: &mut String) {
     if string.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-        out.push('"');
-        out.push_str(string);
-        out.push('"');
+        write_quoted(string, out);
     } else {
         out.push_str(&serde_json::Value::from(string).to_string());
     }
+}
+
+fn write_quoted(string: &str, out: &mut String) {
+    out.push('"');
+    out.push_str(string);
+    out.push('"');
 }
 
 impl fmt::Display for RawObject {
@@ -433,23 +449,23 @@ impl Opened {
 
     /// The object, and a name that comes twice in it.
     pub(super) fn into_parts(self, source: ByteString) -> (RawObject, Option<String>) {
-        let duplicate =
-            duplicate(self.members.iter().map(|member| member.name.of(&source))).map(str::to_owned);
+        let duplicate = duplicate(&self.members, &source).map(str::to_owned);
         (RawObject { whole: Some(self.whole), members: self.members, source }, duplicate)
     }
 }
 
 /// The first name that comes a second time.
-fn duplicate<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    if names.clone().nth(FEW).is_none() {
-        let mut rest = names.clone().enumerate();
-        return rest
-            .find(|&(at, name)| names.clone().take(at).any(|earlier| earlier == name))
-            .map(|(_, name)| name);
-    }
-    let mut seen = HashSet::new();
-    let mut names = names;
-    names.find(|&name| !seen.insert(name))
+fn duplicate<'a>(members: &'a [Member], source: &'a str) -> Option<&'a str> {
+    let name = |member: &'a Member| member.name.bytes(source);
+    let second = if members.len() <= FEW {
+        let mut all = members.iter().enumerate();
+        all.find(|&(at, member)| members[..at].iter().any(|earlier| name(earlier) == name(member)))
+            .map(|(_, member)| member)
+    } else {
+        let mut seen = HashSet::with_capacity(members.len());
+        members.iter().find(|member| !seen.insert(name(member)))
+    };
+    second.map(|member| member.name.of(source))
 }
 
 #[cfg(test)]
