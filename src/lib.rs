@@ -17,6 +17,7 @@
 //! |---|---|
 //! | What travels through the layers? | [`message`] |
 //! | Which layers are there? | [`layers`], [`endpoint`] |
+//! | In which order? | [`stack`] |
 //! | How do I write one? | [`policy`] |
 //! | What refuses a request, and how? | [`rejection`] |
 //! | Who produces the answers? | [`dispatch`] |
@@ -45,6 +46,7 @@ pub mod protocol;
 pub mod rejection;
 #[doc(hidden)]
 pub mod sse;
+pub mod stack;
 pub mod store;
 mod trusted_state;
 

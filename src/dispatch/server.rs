@@ -25,7 +25,13 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(info: ByteString) -> Self {
         let meta = format!("{{\"{}\":{info}}}", meta::SERVER_INFO).into();
-        Self { info, meta, closing: AtomicBool::new(false), in_flight: AtomicUsize::new(0), idle: Notify::new() }
+        Self {
+            info,
+            meta,
+            closing: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            idle: Notify::new(),
+        }
     }
 
     /// Adds to a result what every result has: its type and who gave it. What the handler said stays.

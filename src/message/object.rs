@@ -90,6 +90,15 @@ impl Text {
         }
     }
 
+    fn len(&self) -> usize {
+        match self {
+            Self::Source(span) => (span.end - span.start) as usize,
+            Self::Static(text) => text.len(),
+            Self::Shared(text) => text.len(),
+            Self::Digits(digits) => digits.digits.len() - digits.start,
+        }
+    }
+
     /// The same as bytes, which saves looking for the borders of characters where texts are only compared.
     fn bytes<'a>(&'a self, source: &'a str) -> &'a [u8] {
         match self {
@@ -311,7 +320,7 @@ impl RawObject {
             let text = whole.of(&self.source);
             return (text.len() >= at_least).then(|| (None, self.source.slice_ref(text)));
         }
-        let lengths = self.members.iter().map(|member| member.value.of(&self.source).len());
+        let lengths = self.members.iter().map(|member| member.value.len());
         let (longest, length) = lengths.enumerate().max_by_key(|&(_, length)| length)?;
         (length >= at_least).then(|| (Some(longest), self.shared(&self.members[longest].value)))
     }
@@ -330,10 +339,11 @@ impl RawObject {
             if index > 0 {
                 out.push(',');
             }
+            let name = member.name.of(&self.source);
             match member.name {
-                // Needs no escapes.
-                Text::Static(name) => write_quoted(name, out),
-                _ => write_string(member.name.of(&self.source), out),
+                // It had no escapes, and needs none.
+                Text::Source(_) | Text::Static(_) => write_quoted(name, out),
+                Text::Shared(_) | Text::Digits(_) => write_string(name, out),
             }
             out.push(':');
             if Some(index) == left_out {
@@ -350,7 +360,13 @@ impl RawObject {
     pub(crate) fn written_len(&self) -> usize {
         match self.whole {
             Some(whole) => whole.of(&self.source).len(),
-            None => 2 + self.iter().map(|(name, value)| name.len() + value.text().len() + 4).sum::<usize>(),
+            None => {
+                2 + self
+                    .members
+                    .iter()
+                    .map(|member| member.name.len() + member.value.len() + 4)
+                    .sum::<usize>()
+            }
         }
     }
 }
