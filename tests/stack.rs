@@ -200,23 +200,39 @@ async fn a_request_that_is_wrong_in_every_way_is_told_one_fault_after_the_other(
         ),
         (400, -32600, Box::new(|call, _| call.body["jsonrpc"] = "2.0".into())),
         (400, -32602, Box::new(move |call, _| call.body["params"]["_meta"] = meta.clone())),
-        (400, -32020, Box::new(|call, _| {
-            call.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = "1999-01-01".into();
-        })),
-        (400, -32022, Box::new(|call, right| {
-            call.body["params"]["_meta"] = right.body["params"]["_meta"].clone();
-            call.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
-            mend_header("mcp-protocol-version")(call, right);
-        })),
+        (
+            400,
+            -32020,
+            Box::new(|call, _| {
+                call.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = "1999-01-01".into();
+            }),
+        ),
+        (
+            400,
+            -32022,
+            Box::new(|call, right| {
+                call.body["params"]["_meta"] = right.body["params"]["_meta"].clone();
+                call.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+                mend_header("mcp-protocol-version")(call, right);
+            }),
+        ),
         (400, -32020, Box::new(|call, _| *call = call.clone().header("mcp-method", "tools/dance"))),
-        (404, -32601, Box::new(|call, right| {
-            call.body["method"] = "tools/call".into();
-            mend_header("mcp-method")(call, right);
-        })),
+        (
+            404,
+            -32601,
+            Box::new(|call, right| {
+                call.body["method"] = "tools/call".into();
+                mend_header("mcp-method")(call, right);
+            }),
+        ),
         (400, -32020, Box::new(mend_header("mcp-name"))),
         (400, -32020, Box::new(mend_header("mcp-param-region"))),
         (403, 403, Box::new(mend_header("authorization"))),
-        (400, -32021, Box::new(|call, right| call.body["params"]["_meta"] = right.body["params"]["_meta"].clone())),
+        (
+            400,
+            -32021,
+            Box::new(|call, right| call.body["params"]["_meta"] = right.body["params"]["_meta"].clone()),
+        ),
     ];
     for (step, (status, code, mend)) in steps.iter().enumerate() {
         let (found, body) = call.clone().send(&service).await;
@@ -264,8 +280,19 @@ async fn the_order_of_the_calls_does_not_matter() {
 #[tokio::test]
 async fn what_is_not_asked_for_is_no_layer() {
     let built = Stack::new(NoCatalog).build();
-    let (_, _auth @ Identity { .. }, _, _, _, _scopes @ Identity { .. }, _, _, _, _, _state @ Identity { .. }) =
-        built;
+    let (
+        _,
+        _auth @ Identity { .. },
+        _,
+        _,
+        _,
+        _scopes @ Identity { .. },
+        _,
+        _,
+        _,
+        _,
+        _state @ Identity { .. },
+    ) = built;
 }
 
 #[tokio::test]
