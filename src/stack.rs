@@ -266,6 +266,7 @@ where
 
     /// Puts the layers around `inner`: a service of HTTP requests for `axum::Router::route_service`, for hyper (with
     /// `hyper_util::service::TowerToHyperService`), or for Tower's other layers.
+    #[allow(clippy::type_complexity, reason = "the type is the stack")]
     pub fn service<S>(
         self,
         inner: S,

@@ -472,14 +472,18 @@ impl Opened {
 
 /// The first name that comes a second time.
 fn duplicate<'a>(members: &'a [Member], source: &'a str) -> Option<&'a str> {
-    let name = |member: &'a Member| member.name.bytes(source);
     let second = if members.len() <= FEW {
+        // All at once: most pairs differ in length already.
+        let mut names = [&[][..]; FEW];
         let mut all = members.iter().enumerate();
-        all.find(|&(at, member)| members[..at].iter().any(|earlier| name(earlier) == name(member)))
-            .map(|(_, member)| member)
+        all.find(|&(at, member)| {
+            names[at] = member.name.bytes(source);
+            names[..at].contains(&names[at])
+        })
+        .map(|(_, member)| member)
     } else {
         let mut seen = HashSet::with_capacity(members.len());
-        members.iter().find(|member| !seen.insert(name(member)))
+        members.iter().find(|member| !seen.insert(member.name.bytes(source)))
     };
     second.map(|member| member.name.of(source))
 }
