@@ -144,6 +144,9 @@ impl Call {
     }
 }
 
+/// Takes one fault out of a request; the second is one without any.
+type Mend = Box<dyn Fn(&mut Call, &Call)>;
+
 fn mend_header(name: &'static str) -> impl Fn(&mut Call, &Call) {
     move |call, right| {
         call.headers.retain(|(other, _)| *other != name);
@@ -183,7 +186,7 @@ async fn a_request_that_is_wrong_in_every_way_is_told_one_fault_after_the_other(
     let text = call.body.to_string();
     call.body = format!("{text}{}", " ".repeat(2000)).into();
 
-    let steps: [(u16, i64, Box<dyn Fn(&mut Call, &Call)>); 17] = [
+    let steps: [(u16, i64, Mend); 17] = [
         (403, 403, Box::new(mend_header("origin"))),
         (401, 401, Box::new(|call, _| *call = call.clone().header("authorization", "Bearer ada-nothing"))),
         (413, 413, Box::new(move |call, _| call.body = format!("{text},").into())),
@@ -358,6 +361,13 @@ async fn a_hidden_tool_is_told_by_no_layer() {
     assert_eq!(calls.load(Ordering::Relaxed), 0);
 }
 
+/// Compiles for what hyper serves.
+fn serves<S>(_: &S)
+where
+    S: hyper::service::Service<Request<hyper::body::Incoming>, Response = Response<Body>>,
+{
+}
+
 #[tokio::test]
 async fn it_fits_axum_hyper_and_the_service_builder() {
     let (server, _) = server();
@@ -372,11 +382,6 @@ async fn it_fits_axum_hyper_and_the_service_builder() {
     assert_eq!(call().send(&built).await.0, 200);
 
     let service = Stack::new(server.clone()).with_auth(auth()).service(server);
-    fn serves<S>(_: &S)
-    where
-        S: hyper::service::Service<Request<hyper::body::Incoming>, Response = Response<Body>>,
-    {
-    }
     serves(&hyper_util::service::TowerToHyperService::new(service.clone()));
 
     let app = axum::Router::new().route_service("/mcp", service);

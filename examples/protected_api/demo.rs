@@ -94,9 +94,10 @@ impl Call {
     }
 
     fn curl(&self, url: &str) -> String {
-        let headers: String =
-            self.headers.iter().map(|(name, value)| format!(" \\\n    -H '{name}: {value}'")).collect();
-        format!("curl -si {url}{headers} \\\n    -d '{}'", self.body)
+        let mut parts = vec![format!("curl -si {url}")];
+        parts.extend(self.headers.iter().map(|(name, value)| format!("-H '{name}: {value}'")));
+        parts.push(format!("-d '{}'", self.body));
+        parts.join(" \\\n    ")
     }
 }
 

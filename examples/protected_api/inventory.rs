@@ -1,4 +1,4 @@
-//! The internal API: stock levels and orders in an SQLite database, behind plain HTTP without any protection.
+//! The internal API: stock levels and orders in an embedded database (`SQLite`), behind plain HTTP without any protection.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
