@@ -19,7 +19,7 @@
 //! | Which layers are there? | [`layers`], [`endpoint`] |
 //! | How do I write one? | [`policy`] |
 //! | What refuses a request, and how? | [`rejection`] |
-//! | Who produces the answers? | [`dispatch`] |
+//! | Who produces the answers? | [`dispatch`], [`upstream`] |
 //! | Who calls? | [`principal`] |
 //! | What do layers know about tools? | [`catalog`] |
 //! | What are the words of MCP? | [`protocol`] |
@@ -34,10 +34,12 @@
 
 pub mod body;
 pub mod catalog;
+mod cause;
 pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
 pub mod layers;
+mod media;
 pub mod message;
 pub mod policy;
 pub mod principal;
@@ -47,6 +49,7 @@ pub mod rejection;
 pub mod sse;
 pub mod store;
 mod trusted_state;
+pub mod upstream;
 
 pub use self::trusted_state::TrustedState;
 
