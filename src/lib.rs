@@ -38,6 +38,7 @@ mod cause;
 pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
+mod idle;
 pub mod layers;
 mod media;
 pub mod message;
@@ -48,6 +49,8 @@ pub mod rejection;
 #[doc(hidden)]
 pub mod sse;
 pub mod store;
+#[cfg(any(feature = "jwks", feature = "introspection", feature = "upstream"))]
+mod tls;
 mod trusted_state;
 pub mod upstream;
 

@@ -3,7 +3,7 @@
 //! This is the border opposite to [`EndpointLayer`](crate::endpoint::EndpointLayer): [`UpstreamLayer`] turns a service of
 //! HTTP requests into a service of [`Message`]s, so that every layer protects a server that it has never seen. The
 //! service may be another crate's in the same process (an axum `Router`, rmcp's `StreamableHttpService`), or a client of
-//! a server in any language behind a URL; `HttpUpstream` of the feature `upstream` is one.
+//! a server in any language behind a URL; `HttpUpstream` of the feature `upstream` is one. [`Routes`] leads to several.
 //!
 //! # Rules
 //! Sections are those of `basic/transports/streamable-http`.
@@ -100,11 +100,14 @@
 //! # }
 //! ```
 
+#[cfg(feature = "upstream")]
+mod client;
 mod credentials;
 mod fault;
 mod future;
 mod headers;
 mod read;
+mod routes;
 mod stream;
 mod target;
 
@@ -119,9 +122,12 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Request, Response};
 use tower::{Layer, Service};
 
+#[cfg(feature = "upstream")]
+pub use self::client::{HttpBody, HttpFuture, HttpUpstream, InvalidAuthorities};
 pub use self::credentials::Credentials;
 pub use self::fault::TimedOut;
 pub use self::future::UpstreamFuture;
+pub use self::routes::{InvalidRoute, Routes, RoutesFuture};
 pub use self::target::InvalidTarget;
 
 use self::credentials::Identity;

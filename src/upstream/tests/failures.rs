@@ -84,8 +84,8 @@ async fn a_service_that_fails_to_become_ready_fails_one_request() {
 }
 
 /// Wants to be asked whether it is ready before each call.
-struct Strict {
-    ready: bool,
+pub(super) struct Strict {
+    pub(super) ready: bool,
 }
 
 impl Clone for Strict {

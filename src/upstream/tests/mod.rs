@@ -19,6 +19,7 @@ mod credentials;
 mod failures;
 mod replies;
 mod requests;
+mod routes;
 mod streams;
 
 /// A body of frames, each of which is there; it may end with an error.
