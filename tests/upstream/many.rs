@@ -135,9 +135,10 @@ async fn every_caller_gets_exactly_one_answer_and_nothing_is_left() {
     }
     assert_eq!((good.load(Ordering::Relaxed), bad.load(Ordering::Relaxed)), (REQUESTS - 100, 100));
     assert_eq!(work.all(), REQUESTS, "nothing is asked twice");
-    assert!(connections.all() <= CALLERS + 100 + 64, "{} connections", connections.all());
+    // Each failure may cost one, and some are opened in vain while another becomes free.
+    assert!(connections.all() < 4 * CALLERS, "{} connections", connections.all());
     until("no work is left", || work.live() == 0).await;
-    assert!(connections.live() <= CALLERS);
+    until("no more connections are kept than may be idle", || connections.live() <= 64).await;
     drop(service);
     until("no connection is left", || connections.live() == 0).await;
     until("no task is left", || Handle::current().metrics().num_alive_tasks() <= tasks).await;
