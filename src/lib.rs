@@ -20,7 +20,7 @@
 //! | In which order? | [`stack`] |
 //! | How do I write one? | [`policy`] |
 //! | What refuses a request, and how? | [`rejection`] |
-//! | Who produces the answers? | [`dispatch`] |
+//! | Who produces the answers? | [`dispatch`], [`upstream`] |
 //! | Who calls? | [`principal`] |
 //! | What do layers know about tools? | [`catalog`] |
 //! | What are the words of MCP? | [`protocol`] |
@@ -35,10 +35,13 @@
 
 pub mod body;
 pub mod catalog;
+mod cause;
 pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
+mod idle;
 pub mod layers;
+mod media;
 pub mod message;
 pub mod policy;
 pub mod principal;
@@ -48,7 +51,10 @@ pub mod rejection;
 pub mod sse;
 pub mod stack;
 pub mod store;
+#[cfg(any(feature = "jwks", feature = "introspection", feature = "upstream"))]
+mod tls;
 mod trusted_state;
+pub mod upstream;
 
 pub use self::trusted_state::TrustedState;
 
