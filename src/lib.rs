@@ -59,6 +59,6 @@ pub mod upstream;
 pub use self::trusted_state::TrustedState;
 
 /// Compiles and runs the examples of the README.
-#[cfg(all(doctest, feature = "schema"))]
+#[cfg(all(doctest, feature = "cache", feature = "schema"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
