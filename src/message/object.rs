@@ -360,12 +360,11 @@ impl RawObject {
     pub(crate) fn written_len(&self) -> usize {
         match self.whole {
             Some(whole) => whole.of(&self.source).len(),
+            None if self.members.is_empty() => 2,
+            // One comma less than there are members.
             None => {
-                2 + self
-                    .members
-                    .iter()
-                    .map(|member| member.name.len() + member.value.len() + 4)
-                    .sum::<usize>()
+                let members = self.members.iter();
+                1 + members.map(|member| member.name.len() + member.value.len() + 4).sum::<usize>()
             }
         }
     }
