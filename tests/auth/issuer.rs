@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64_simd::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -92,7 +91,7 @@ impl Signer {
 }
 
 pub(crate) fn encode(value: &Value) -> String {
-    URL_SAFE_NO_PAD.encode(value.to_string())
+    URL_SAFE_NO_PAD.encode_to_string(value.to_string())
 }
 
 /// The claims of a good token, with this change.

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use http::{Request, header};
 use serde_json::{Map, Value};
 
@@ -39,7 +38,7 @@ impl Introspection {
 
     /// Says who asks: the name and secret that the issuer knows this server by. Defaults to saying nothing.
     pub fn with_client(mut self, id: &str, secret: &str) -> Self {
-        let credentials = STANDARD.encode(format!("{}:{}", encode(id), encode(secret)));
+        let credentials = STANDARD.encode_to_string(format!("{}:{}", encode(id), encode(secret)));
         self.authorization = Some(format!("Basic {credentials}"));
         self
     }
