@@ -37,6 +37,8 @@ pub mod catalog;
 pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
+#[cfg(any(feature = "cache", feature = "introspection"))]
+mod flight;
 pub mod layers;
 pub mod message;
 pub mod policy;

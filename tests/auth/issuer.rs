@@ -20,6 +20,7 @@ use rsa::Generate as _;
 use rsa::pkcs1::EncodeRsaPrivateKey as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
 pub(crate) const ISSUER: &str = "https://issuer.example";
@@ -128,9 +129,24 @@ pub(crate) struct Issuer {
 
 impl Issuer {
     pub(crate) async fn start(mode: Mode) -> Self {
+        Self::listen(mode, None).await
+    }
+
+    /// The same over TLS, with a certificate for `name`, and the certificate of the authority that vouches for it.
+    pub(crate) async fn start_over_tls(mode: Mode, name: &str) -> (Self, Vec<u8>) {
+        let (acceptor, root) = tls(name);
+        (Self::listen(mode, Some(acceptor)).await, root)
+    }
+
+    async fn listen(mode: Mode, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
         let this = Self {
-            url: format!("http://{}", listener.local_addr().expect("an address")),
+            url: if tls.is_some() {
+                format!("https://localhost:{port}")
+            } else {
+                format!("http://127.0.0.1:{port}")
+            },
             mode: Arc::new(Mutex::new(mode)),
             requests: Arc::default(),
             connections: Arc::default(),
@@ -142,10 +158,16 @@ impl Issuer {
                 issuer.connections.fetch_add(1, Ordering::Relaxed);
                 let issuer = issuer.clone();
                 let service = hyper::service::service_fn(move |request| issuer.clone().answer(request));
+                let tls = tls.clone();
                 tokio::spawn(async move {
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
+                    let server = hyper::server::conn::http1::Builder::new();
+                    match tls {
+                        None => drop(server.serve_connection(TokioIo::new(stream), service).await),
+                        Some(tls) => {
+                            let Ok(stream) = tls.accept(stream).await else { return };
+                            drop(server.serve_connection(TokioIo::new(stream), service).await);
+                        }
+                    }
                 });
             }
         });
@@ -195,6 +217,28 @@ impl Issuer {
             Mode::Hang => std::future::pending().await,
         })
     }
+}
+
+/// An authority made for this, and a server with a certificate of its for `name`.
+fn tls(name: &str) -> (TlsAcceptor, Vec<u8>) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use tokio_rustls::rustls::{ServerConfig, crypto::ring, pki_types::PrivatePkcs8KeyDer};
+
+    let mut authority = CertificateParams::new([]).expect("no names");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    let root = authority.self_signed(&key).expect("a certificate").der().to_vec();
+    let authority = Issuer::new(authority, key);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = CertificateParams::new([name.to_owned()]).expect("a name");
+    let certificate = certificate.signed_by(&key, &authority).expect("a certificate");
+    let config = ServerConfig::builder_with_provider(ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+        .expect("a certificate and its key");
+    (TlsAcceptor::from(Arc::new(config)), root)
 }
 
 /// A server behind an [`AuthLayer`], with a clock that stands still until it is set.

@@ -10,25 +10,43 @@ use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder}
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 
 use super::url::Url;
+
+type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// A client for a few small requests. Redirects are not followed: they could lead anywhere.
 #[derive(Clone)]
 pub(super) struct Fetcher {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpsClient,
     pub(super) timeout: Duration,
     pub(super) max_bytes: usize,
 }
 
 impl Fetcher {
     pub(super) fn new() -> Self {
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls()).https_or_http().enable_http1().build();
-        let client =
-            Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector);
-        Self { client, timeout: Duration::from_secs(5), max_bytes: 256 * 1024 }
+        Self { client: client(with_system_roots()), timeout: Duration::from_secs(5), max_bytes: 256 * 1024 }
+    }
+
+    /// Trusts these authorities and nobody else.
+    pub(super) fn trust<C: AsRef<[u8]>>(
+        &mut self,
+        certificates: impl IntoIterator<Item = C>,
+    ) -> Result<(), &'static str> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates {
+            let certificate = CertificateDer::from_slice(certificate.as_ref()).into_owned();
+            roots
+                .add(certificate)
+                .map_err(|_| "a root certificate cannot be read: is it DER, and not PEM?")?;
+        }
+        if roots.is_empty() {
+            return Err("without a root certificate nobody is trusted");
+        }
+        self.client = client(tls().with_root_certificates(roots).with_no_client_auth());
+        Ok(())
     }
 
     /// The body of the answer with status 200.
@@ -78,19 +96,29 @@ pub(super) fn is_safe(url: &str) -> bool {
     Url::parse(url).is_some_and(|url| url.is_safe())
 }
 
-/// The certificates of the system. The provider is named, because rustls panics where two crates have chosen two.
-fn tls() -> ClientConfig {
-    let builder = || {
-        ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .expect("ring supports the versions of TLS that rustls has")
-    };
-    match builder().with_native_roots() {
+fn client(tls: ClientConfig) -> HttpsClient {
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector)
+}
+
+/// The provider is named, because rustls panics where two crates have chosen two.
+fn tls() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("ring supports the versions of TLS that rustls has")
+}
+
+fn with_system_roots() -> ClientConfig {
+    match tls().with_native_roots() {
         Ok(builder) => builder.with_no_client_auth(),
         Err(error) => {
             // Loopback works without, and that may be all that is asked for.
-            tracing::warn!(%error, "the system has no certificates that can be used: no issuer can be asked over https");
-            builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+            tracing::warn!(
+                %error,
+                "the system has no certificates that can be used: without with_root_certificates no issuer can be asked \
+                 over https"
+            );
+            tls().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
         }
     }
 }
