@@ -1,20 +1,26 @@
 //! What the tests of the layers share.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
+use futures_core::Stream;
 use http::{Request, Response};
 use serde_json::Value;
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
-use crate::message::{Answer, Message, RawObject, Reply};
+use crate::message::{Answer, Event, Message, RawObject, Reply, ReplyStream};
 
 /// What a layer made of one request: the answer, and whether the inner service was called.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) status: u16,
     pub(super) body: Value,
+    /// Whether the answer came at the end of a stream.
+    pub(super) streamed: bool,
     pub(super) calls: usize,
 }
 
@@ -87,11 +93,40 @@ where
     let response =
         layer.layer(Inner::new(inner)).oneshot(request).await.unwrap_or_else(|never| match never {});
     let status = response.status().as_u16();
-    let body = match response.body() {
-        Reply::Answer(answer) => serde_json::from_str(&answer.to_string()).expect("an answer is JSON"),
-        _ => Value::Null,
+    let mut reply = response.into_body();
+    let streamed = matches!(reply, Reply::Stream(_));
+    let answer = match &mut reply {
+        Reply::Answer(answer) => Some(answer.to_string()),
+        Reply::Stream(stream) => last_of(stream).await,
+        Reply::Accepted => None,
     };
-    Outcome { status, body, calls: calls.load(Ordering::Relaxed) }
+    let body = answer.map(|answer| serde_json::from_str(&answer).expect("an answer is JSON"));
+    let calls = calls.load(Ordering::Relaxed);
+    Outcome { status, body: body.unwrap_or_default(), streamed, calls }
+}
+
+async fn last_of(stream: &mut ReplyStream) -> Option<String> {
+    while let Some(event) = poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await {
+        if let Event::Answer(answer) = event {
+            return Some(answer.to_string());
+        }
+    }
+    None
+}
+
+/// A stream that has this answer at its end, and nothing before.
+pub(super) fn streamed(answer: Answer) -> Reply {
+    struct Once(Option<Answer>);
+
+    impl Stream for Once {
+        type Item = Event;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Event>> {
+            Poll::Ready(self.0.take().map(Event::Answer))
+        }
+    }
+
+    Reply::Stream(ReplyStream::new(Once(Some(answer))))
 }
 
 /// A request for the JSON text `body` with these header lines.

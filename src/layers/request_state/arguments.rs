@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
@@ -99,10 +100,8 @@ fn write_scalar(scalar: Raw<'_>, text: &mut Vec<u8>) {
     match scalar.kind() {
         Kind::String => {
             let string = scalar.to_str().unwrap_or_default();
-            text.push(b's');
-            text.extend_from_slice(string.len().to_string().as_bytes());
-            text.push(b':');
-            text.extend_from_slice(string.as_bytes());
+            // Writing to a vector does not fail.
+            let _ = write!(text, "s{}:{string}", string.len());
         }
         Kind::Number => {
             match Decimal::json(scalar.text()) {
