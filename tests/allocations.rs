@@ -156,11 +156,11 @@ fn sealing_takes_two_allocations_and_opening_one_whatever_the_size() {
     let binding = Binding::new(&message, None).unwrap();
     for size in [0, 100, 10_000] {
         let state = "s".repeat(size);
-        let mut sealed = String::new();
+        let mut text = String::new();
         // What is authenticated, and the text that it is written as.
-        assert_eq!(allocations(|| sealed = sealer.seal(&state, &binding, None).unwrap()), 2);
+        assert_eq!(allocations(|| text = sealer.seal(&state, &binding, None).unwrap()), 2);
         // The bytes, which become the state.
-        assert_eq!(allocations(|| sealer.open(&sealed, &binding).unwrap()), 1);
+        assert_eq!(allocations(|| sealer.open(&text, &binding).unwrap()), 1);
     }
     // What is digested, the objects that are open, and the members of the one.
     assert_eq!(allocations(|| Binding::new(&message, None).unwrap()), 3);

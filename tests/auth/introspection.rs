@@ -8,7 +8,7 @@ use mcp_layers::layers::auth::{Introspection, IntrospectionVerifier};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::issuer::{Guarded, ISSUER, Issuer, ME, Mode, NOW};
+use crate::issuer::{Guarded, ISSUER, Issuer, Log, ME, Mode, NOW};
 
 fn introspection(issuer: &Issuer) -> Introspection {
     Introspection::new(format!("{}/introspect", issuer.url), ISSUER, ME)
@@ -163,6 +163,27 @@ async fn a_caller_that_hangs_up_takes_the_question_from_nobody() {
     let server = guarded(introspection(&issuer));
     assert!(tokio::time::timeout(Duration::ZERO, server.show("u")).await.is_err());
     server.show("u").await.passed();
+}
+
+#[tokio::test]
+async fn nothing_shows_the_token_or_the_secret_that_it_is_asked_about_with() {
+    let log = Log::begin();
+    for (mode, line) in [
+        (Mode::Text("sesame, open".to_owned()), "cannot ask the issuer about a token"),
+        (Mode::Status(StatusCode::UNAUTHORIZED, ""), "answered with status 401"),
+        (Mode::Text(r#"{"active":false}"#.to_owned()), "the token is not active"),
+    ] {
+        let issuer = Issuer::start(mode).await;
+        let asking = introspection(&issuer).with_client("me", "hush");
+        assert!(!format!("{asking:?}").contains("hush"));
+        let server = guarded(asking);
+        let sent = server.show("sesame").await;
+        assert!(!format!("{sent:?} {:?}", server.layer).contains("sesame"));
+        let log = log.text();
+        assert!(log.contains(line), "{log}");
+        // `bWU6aHVzaA==` is what both are sent as.
+        assert!(!["sesame", "hush", "bWU6aHVzaA"].iter().any(|secret| log.contains(secret)), "{log}");
+    }
 }
 
 #[test]

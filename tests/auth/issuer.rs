@@ -1,8 +1,9 @@
 //! An issuer of tokens, and a server in front of which they are shown.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
 use base64_simd::URL_SAFE_NO_PAD;
@@ -239,6 +240,43 @@ fn tls(name: &str) -> (TlsAcceptor, Vec<u8>) {
         .with_single_cert(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
         .expect("a certificate and its key");
     (TlsAcceptor::from(Arc::new(config)), root)
+}
+
+/// What is logged on this thread, which is a test's own.
+///
+/// The subscriber is that of the whole process: one of a thread alone misses what another thread logs first, because
+/// that it is of no interest there is remembered for all.
+pub(crate) struct Log;
+
+thread_local! {
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Log {
+    /// Begins to collect.
+    pub(crate) fn begin() -> Self {
+        static BEGIN: Once = Once::new();
+        BEGIN.call_once(|| {
+            let subscriber = tracing_subscriber::fmt().with_ansi(false).with_env_filter("mcp_layers=trace");
+            subscriber.with_writer(|| Self).init();
+        });
+        LOG.take();
+        Self
+    }
+
+    pub(crate) fn text(&self) -> String {
+        LOG.with_borrow(|log| String::from_utf8(log.clone()).expect("text"))
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A server behind an [`AuthLayer`], with a clock that stands still until it is set.

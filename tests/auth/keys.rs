@@ -8,7 +8,7 @@ use http::StatusCode;
 use mcp_layers::layers::auth::{JwtVerifier, RemoteKeys};
 use serde_json::json;
 
-use crate::issuer::{Guarded, ISSUER, Issuer, ME, Mode, NOW, claims, eddsa, good, jwks, rs256};
+use crate::issuer::{Guarded, ISSUER, Issuer, Log, ME, Mode, NOW, claims, eddsa, es256, good, jwks, rs256};
 
 const UNKNOWN: &str = "the token is signed with a key that the issuer does not publish";
 
@@ -170,7 +170,19 @@ async fn a_caller_that_hangs_up_does_not_stop_the_fetch_of_the_others() {
 }
 
 #[tokio::test]
+async fn tokens_of_each_kind_are_verified_with_keys_that_are_fetched() {
+    let signers = [rs256("r", 0), es256("e"), eddsa("d", 1)];
+    let issuer = Issuer::with_keys(&signers.each_ref()).await;
+    let server = guarded(remote(&issuer));
+    for signer in &signers {
+        server.show(&signer.sign(&good())).await.passed();
+    }
+    issuer.asked(1).await;
+}
+
+#[tokio::test]
 async fn odd_keys_are_skipped_and_the_others_are_good() {
+    let log = Log::begin();
     let signer = eddsa("d", 1);
     let issuer = Issuer::start(Mode::Text(
         json!({"keys": [7, {}, {"kty": "EC", "crv": "P-521"}, {"kty": "RSA", "n": "AQAB", "e": "AQAB"}, signer.jwk()]})
@@ -180,6 +192,8 @@ async fn odd_keys_are_skipped_and_the_others_are_good() {
     let server = guarded(remote(&issuer));
     server.show(&signer.sign(&good())).await.passed();
     assert_eq!(issuer.connections.load(Ordering::Relaxed), 1);
+    let log = log.text();
+    assert_eq!(log.matches("skipped a key of a JWK set").count(), 4, "{log}");
 }
 
 #[tokio::test]
