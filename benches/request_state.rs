@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench request_state`. A round, which is both sealing and opening, is to cost at most four times the
 //! HMAC. `bind` is what both need to know of the request besides. Time is the best of many short runs of both in turn,
-//! so that a busy machine disturbs them alike. Instructions are counted where valgrind is installed: it knows no
-//! instructions for SHA-256, so hashing weighs about ten times what it does in time, and all else a tenth.
+//! so that a busy machine disturbs them alike. Instructions are counted where valgrind is installed; it has none for
+//! SHA-256, so hashing weighs far more among them than it does in time.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

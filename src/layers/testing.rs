@@ -1,10 +1,11 @@
 //! What the tests of the layers share.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Once};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -141,14 +142,20 @@ pub(super) fn request<'a>(
     builder.body(Message::parse(body.to_owned()).expect("a message")).expect("a request")
 }
 
-/// What is logged while `work` runs.
+/// What is logged while `work` runs, by this thread.
+///
+/// The subscriber is that of the whole process: one of a thread alone misses what another thread logs first, because
+/// that it is of no interest there is remembered for all.
 pub(super) fn logged(work: impl FnOnce()) -> String {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct Lines;
+
+    thread_local! {
+        static LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+    }
 
     impl std::io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            LINES.with_borrow_mut(|lines| lines.as_mut().map_or(Ok(bytes.len()), |lines| lines.write(bytes)))
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -156,9 +163,12 @@ pub(super) fn logged(work: impl FnOnce()) -> String {
         }
     }
 
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(subscriber, work);
-    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    static BEGIN: Once = Once::new();
+    BEGIN.call_once(|| {
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Lines).finish();
+        tracing::subscriber::set_global_default(subscriber).expect("no other test sets one");
+    });
+    LINES.set(Some(Vec::new()));
+    work();
+    String::from_utf8(LINES.take().unwrap_or_default()).unwrap()
 }

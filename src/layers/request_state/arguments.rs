@@ -237,7 +237,8 @@ mod tests {
         for text in hostile {
             let start = Instant::now();
             written(&text).unwrap();
-            assert!(start.elapsed() < Duration::from_secs(5), "{}", text.len());
+            // Work that grows faster takes hours.
+            assert!(start.elapsed() < Duration::from_secs(60), "{}", text.len());
         }
     }
 
