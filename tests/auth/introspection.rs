@@ -167,7 +167,7 @@ async fn a_caller_that_hangs_up_takes_the_question_from_nobody() {
 
 #[tokio::test]
 async fn nothing_shows_the_token_or_the_secret_that_it_is_asked_about_with() {
-    let log = Log::begin();
+    Log::begin();
     for (mode, line) in [
         (Mode::Text("sesame, open".to_owned()), "cannot ask the issuer about a token"),
         (Mode::Status(StatusCode::UNAUTHORIZED, ""), "answered with status 401"),
@@ -179,7 +179,7 @@ async fn nothing_shows_the_token_or_the_secret_that_it_is_asked_about_with() {
         let server = guarded(asking);
         let sent = server.show("sesame").await;
         assert!(!format!("{sent:?} {:?}", server.layer).contains("sesame"));
-        let log = log.text();
+        let log = Log::text();
         assert!(log.contains(line), "{log}");
         // `bWU6aHVzaA==` is what both are sent as.
         assert!(!["sesame", "hush", "bWU6aHVzaA"].iter().any(|secret| log.contains(secret)), "{log}");

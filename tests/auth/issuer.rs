@@ -254,17 +254,16 @@ thread_local! {
 
 impl Log {
     /// Begins to collect.
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn begin() {
         static BEGIN: Once = Once::new();
         BEGIN.call_once(|| {
             let subscriber = tracing_subscriber::fmt().with_ansi(false).with_env_filter("mcp_layers=trace");
             subscriber.with_writer(|| Self).init();
         });
         LOG.take();
-        Self
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text() -> String {
         LOG.with_borrow(|log| String::from_utf8(log.clone()).expect("text"))
     }
 }
