@@ -39,6 +39,8 @@ mod cause;
 pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
+#[cfg(any(feature = "cache", feature = "introspection"))]
+mod flight;
 mod idle;
 pub mod layers;
 mod media;
