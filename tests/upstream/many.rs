@@ -60,13 +60,18 @@ async fn answer(request: Request<Incoming>, work: Counted) -> Result<Response<An
             _ => streamed = true,
         }
     }
-    let frames = match (streamed, number % 100 == 99) {
-        (false, false) => vec![result],
-        (true, false) => vec![format!("data: {PROGRESS}\n\n"), format!("data: {result}\n\n")],
-        (true, true) => vec![format!("data: {PROGRESS}\n\n")],
-        (false, true) if broken => vec![result[..9].to_owned()],
-        (false, true) => vec![result],
-    };
+    let mut frames = Vec::new();
+    if streamed {
+        frames.push(format!("data: {PROGRESS}\n\n"));
+        result = format!("data: {result}\n\n");
+    }
+    if broken {
+        result.truncate(9);
+    }
+    // One stream ends without an answer, as if that was all.
+    if broken || !(streamed && number % 100 == 99) {
+        frames.push(result);
+    }
     let frames = frames.into_iter().map(Bytes::from).collect();
     let kind = match (status, streamed) {
         (500, _) => "text/html",

@@ -15,7 +15,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use mcp_layers::message::{Event, Message, Reply, ReplyStream};
+use mcp_layers::message::{Event, Message, Reply, ReplyStream, RequestId};
 use mcp_layers::upstream::{HttpUpstream, UpstreamService};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
@@ -136,7 +136,7 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let service = hyper::service::service_fn(move |request| service(request));
+    let service = hyper::service::service_fn(service);
     // A client that hangs up ends its own connection only.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(io), service).await;
 }
@@ -199,7 +199,7 @@ pub(crate) fn stream(response: Response<Reply>) -> ReplyStream {
 #[track_caller]
 pub(crate) fn refused(response: &Response<Reply>) -> (u16, i64, String) {
     let answer = response.body().answer().expect("is an answer");
-    assert_eq!(answer.id().map(|id| id.text()), Some("7"));
+    assert_eq!(answer.id().map(RequestId::text), Some("7"));
     let error = answer.outcome().expect_err("is an error");
     (response.status().as_u16(), error.code, error.message.to_string())
 }
@@ -208,7 +208,7 @@ pub(crate) fn refused(response: &Response<Reply>) -> (u16, i64, String) {
 #[track_caller]
 pub(crate) fn ended_with(event: Option<Event>) -> (i64, String) {
     let Some(Event::Answer(answer)) = event else { panic!("is no answer: {event:?}") };
-    assert_eq!(answer.id().map(|id| id.text()), Some("7"));
+    assert_eq!(answer.id().map(RequestId::text), Some("7"));
     let error = answer.outcome().expect_err("is an error");
     (error.code, error.message.to_string())
 }

@@ -130,7 +130,7 @@ async fn a_notification_is_passed_on_before_the_answer_is_there() {
         read_request(&mut socket).await;
         let start = head("text/event-stream") + &chunk(&format!("data: {PROGRESS}\n\n"));
         socket.write_all(start.as_bytes()).await.unwrap();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     })
     .await;
     let mut stream = stream(ask(&upstream(HttpUpstream::new(), address)).await);
