@@ -42,6 +42,8 @@ pub mod cache;
 pub mod capability;
 pub mod guard;
 pub mod headers;
+#[cfg(feature = "cache")]
+pub mod learned;
 pub mod limits;
 mod mirrored;
 pub mod origin;

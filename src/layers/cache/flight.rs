@@ -14,7 +14,7 @@ use crate::store::CacheKey;
 
 /// Who may share: equal keys do.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct FlightKey {
+pub(in crate::layers) struct FlightKey {
     /// Without partition, which `who` stands for.
     pub(super) key: CacheKey,
     pub(super) who: Who,
@@ -24,7 +24,7 @@ pub(super) struct FlightKey {
 
 /// Callers who may be answered alike, even with an error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Who {
+pub(in crate::layers) enum Who {
     /// The partition, the principal or the credentials.
     One(Partition),
     /// All those who showed nothing.
@@ -34,7 +34,7 @@ pub(super) enum Who {
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The pieces of work that are under way.
-pub(super) struct Flights<T>(Mutex<HashMap<FlightKey, Arc<Flight<T>>>>);
+pub(in crate::layers) struct Flights<T>(Mutex<HashMap<FlightKey, Arc<Flight<T>>>>);
 
 struct Flight<T> {
     key: FlightKey,
@@ -65,14 +65,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<T> Flights<T> {
-    pub(super) fn new() -> Self {
+    pub(in crate::layers) fn new() -> Self {
         Self(Mutex::default())
     }
 }
 
 impl<T: Clone + Send + 'static> Flights<T> {
     /// Waits for work that is under way for `key`, or for what `begin` makes.
-    pub(super) fn join(self: &Arc<Self>, key: FlightKey, begin: impl FnOnce() -> Work<T>) -> Waiter<T> {
+    pub(in crate::layers) fn join(self: &Arc<Self>, key: FlightKey, begin: impl FnOnce() -> Work<T>) -> Waiter<T> {
         let mut begin = Some(begin);
         let mut flights = lock(&self.0);
         let flight = flights.entry(key).or_insert_with_key(|key| {
@@ -138,7 +138,7 @@ impl<T: Send + 'static> Wake for Flight<T> {
 }
 
 /// Waits for shared work: a future of its outcome, or of `None` if it panicked in somebody else's hands.
-pub(super) struct Waiter<T: Clone + Send + 'static> {
+pub(in crate::layers) struct Waiter<T: Clone + Send + 'static> {
     flights: Arc<Flights<T>>,
     flight: Arc<Flight<T>>,
     id: u64,

@@ -107,6 +107,9 @@ pub use self::service::{CacheFuture, CacheLayer, CacheService};
 pub use self::settings::PartitionBy;
 pub use self::statistics::Statistics;
 
+pub(super) use self::fill::{Refusal, ttl_of};
+pub(super) use self::flight::Flights;
+
 use crate::message::RawObject;
 
 /// Says of a result that it is only for the caller it is given to: for layers that take from a result what this caller
