@@ -19,7 +19,7 @@
 //! | Which layers are there? | [`layers`], [`endpoint`] |
 //! | How do I write one? | [`policy`] |
 //! | What refuses a request, and how? | [`rejection`] |
-//! | Who produces the answers? | [`dispatch`] |
+//! | Who produces the answers? | [`dispatch`], [`upstream`] |
 //! | Who calls? | [`principal`] |
 //! | What do layers know about tools? | [`catalog`] |
 //! | What are the words of MCP? | [`protocol`] |
@@ -34,10 +34,13 @@
 
 pub mod body;
 pub mod catalog;
+mod cause;
 pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
+mod idle;
 pub mod layers;
+mod media;
 pub mod message;
 pub mod policy;
 pub mod principal;
@@ -46,7 +49,10 @@ pub mod rejection;
 #[doc(hidden)]
 pub mod sse;
 pub mod store;
+#[cfg(any(feature = "jwks", feature = "introspection", feature = "upstream"))]
+mod tls;
 mod trusted_state;
+pub mod upstream;
 
 pub use self::trusted_state::TrustedState;
 

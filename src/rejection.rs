@@ -23,6 +23,10 @@
 //! | [`malformed_credentials`](Rejection::malformed_credentials) | 400 | 400 | |
 //! | [`insufficient_scope`](Rejection::insufficient_scope) | 403 | 403 | |
 //! | [`unavailable`](Rejection::unavailable) | 503 | 503 | |
+//! | [`bad_gateway`](Rejection::bad_gateway) | 502 | 502 | |
+//! | [`gateway_timeout`](Rejection::gateway_timeout) | 504 | 504 | |
+//! | [`overloaded`](Rejection::overloaded) | 503 | 503 | |
+//! | [`upstream_status`](Rejection::upstream_status) | 401, 403, 413, 429, 502, 503 or 504 | the status | |
 //! | [`http`](Rejection::http) | any | the status | |
 //!
 //! Specification: `basic/index`, "Error Codes"; `basic/transports/streamable-http`, "Request Metadata".
@@ -288,6 +292,45 @@ impl Rejection {
         let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
         Self::http(StatusCode::SERVICE_UNAVAILABLE, message)
             .with_header(header::RETRY_AFTER, HeaderValue::from(seconds))
+    }
+
+    /// The server behind this one cannot be reached, or what it says cannot be used. `message` tells nothing of what it
+    /// said.
+    #[must_use]
+    pub fn bad_gateway(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::http(StatusCode::BAD_GATEWAY, message)
+    }
+
+    /// Something did not finish in time.
+    #[must_use]
+    pub fn gateway_timeout() -> Self {
+        Self::http(StatusCode::GATEWAY_TIMEOUT, "the server did not finish in time; try again later")
+    }
+
+    /// There is more work than can be done.
+    #[must_use]
+    pub fn overloaded() -> Self {
+        Self::http(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded; try again later")
+    }
+
+    /// The server behind this one has refused with `status`, and has not said why in a JSON-RPC error.
+    ///
+    /// What a caller can do something about keeps its status: 401, 403, 413, 429, 503, 504. Any other is 502, because it
+    /// is between the two servers: a 404 from behind, say, means that the gateway asks in the wrong place, and would mean
+    /// to a client that this server is one of another revision.
+    #[must_use]
+    pub fn upstream_status(status: StatusCode) -> Self {
+        let message =
+            format!("the upstream server has refused the request with the status {}", status.as_u16());
+        match status {
+            StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => Self::http(status, message),
+            _ => Self::bad_gateway(message),
+        }
     }
 
     fn with_challenge(self, challenge: &Challenge) -> Self {

@@ -1,7 +1,5 @@
 //! Turns what the inner service said into an HTTP response.
 
-use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -12,6 +10,7 @@ use tower::timeout::error::Elapsed;
 use super::negotiate::Accepts;
 use super::stream::{EventBody, Once};
 use crate::body::{Body, BoxError};
+use crate::cause::{Chain, is_caused_by};
 use crate::message::{Answer, Event, Reply, ReplyStream, RequestId};
 use crate::rejection::Rejection;
 
@@ -98,10 +97,10 @@ impl Call {
     pub(super) fn failed(&self, error: &BoxError) -> Response<Body> {
         let rejection = if is_caused_by::<Elapsed>(&**error) {
             tracing::warn!(id = ?self.id, "a request has run into the timeout that is set by `tower::timeout`");
-            Rejection::http(StatusCode::GATEWAY_TIMEOUT, "the server did not finish in time; try again later")
+            Rejection::gateway_timeout()
         } else if is_caused_by::<Overloaded>(&**error) {
             tracing::warn!(id = ?self.id, "a request has been shed by `tower::load_shed`");
-            Rejection::http(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded; try again later")
+            Rejection::overloaded()
         } else {
             tracing::error!(id = ?self.id, error = %Chain(&**error), "the inner service has failed");
             Rejection::internal("internal error; the server's log has the details")
@@ -147,32 +146,5 @@ fn remove_body_headers(headers: &mut HeaderMap) {
         header::ETAG,
     ] {
         headers.remove(name);
-    }
-}
-
-/// True if an error is an `E`, or one of its sources is.
-fn is_caused_by<E: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<E>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-/// Shows an error with its sources.
-struct Chain<'a>(&'a (dyn Error + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
     }
 }

@@ -12,10 +12,9 @@ use pin_project::pin_project;
 use tower::Service;
 
 use super::Settings;
-use super::collect::{Collect, Failure};
 use super::frame::{Call, Framed};
 use super::negotiate::{Accepts, too_large};
-use crate::body::{Body, BoxError};
+use crate::body::{Body, BoxError, Collect, Failure};
 use crate::message::{Event, Message, Reply, ReplyStream, RequestId};
 use crate::protocol::method;
 use crate::rejection::Rejection;

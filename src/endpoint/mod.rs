@@ -89,7 +89,6 @@
 //! # }
 //! ```
 
-mod collect;
 mod frame;
 mod future;
 mod negotiate;

@@ -4,6 +4,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
+use crate::media::{self, is_plain, split};
 use crate::rejection::Rejection;
 
 /// Which of the two framings the client accepts.
@@ -26,7 +27,7 @@ pub(super) fn check(parts: &Parts, known: u64, max_body_bytes: usize) -> Result<
         )
         .with_header(header::ALLOW, HeaderValue::from_static("POST")));
     }
-    if !is_json(&parts.headers) {
+    if !media::is_json(&parts.headers) {
         return Err(Rejection::http(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "send the header `Content-Type: application/json`, once",
@@ -76,25 +77,6 @@ fn declares_more_than(headers: &HeaderMap, max: u64) -> bool {
         }
         length > max
     })
-}
-
-/// True for one `Content-Type` line that holds one media type, `application/json`.
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut lines = headers.get_all(header::CONTENT_TYPE).into_iter();
-    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
-    // Behind a comma a second media type would stand, and another reader might take that one.
-    let mut values = split(line.as_bytes(), b',');
-    let (Some(value), None) = (values.next(), values.next()) else { return false };
-    let essence = split(value, b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
-}
-
-fn is_plain(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::CONTENT_ENCODING).into_iter();
-    lines
-        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','))
-        .map(<[u8]>::trim_ascii)
-        .all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity"))
 }
 
 /// The most specific media range that a type matches, and whether that accepts it.
@@ -155,65 +137,12 @@ fn has_no_weight(parameter: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"q") && zeros.iter().all(|&byte| byte == b'0')
 }
 
-/// Splits at `separator`, but not inside quoted strings.
-fn split(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let (mut quoted, mut escaped) = (false, false);
-    value.split(move |&byte| {
-        if std::mem::take(&mut escaped) {
-            return false;
-        }
-        match byte {
-            b'"' => quoted = !quoted,
-            b'\\' if quoted => escaped = true,
-            _ => return byte == separator && !quoted,
-        }
-        false
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn headers(name: &header::HeaderName, lines: &[&str]) -> HeaderMap {
         lines.iter().map(|line| (name.clone(), HeaderValue::from_bytes(line.as_bytes()).unwrap())).collect()
-    }
-
-    #[test]
-    fn only_one_line_of_exactly_application_json_is_json() {
-        let is = |lines: &[&str]| is_json(&headers(&header::CONTENT_TYPE, lines));
-        for line in [
-            "application/json",
-            "Application/JSON",
-            " application/json\t; charset=utf-8",
-            "application/json;charset=utf-8;",
-            "application/json; a=\"b, c; d\\\", text/plain\"",
-        ] {
-            assert!(is(&[line]), "{line}");
-        }
-        for line in [
-            "",
-            "application/jsonx",
-            "application/json-rpc",
-            "application/json, text/plain",
-            "application/json; a=b, text/plain",
-            "text/plain; a=application/json",
-            "text/json",
-            "application/*",
-            "application/json text/plain",
-            "\u{e9}application/json",
-        ] {
-            assert!(!is(&[line]), "{line}");
-        }
-        assert!(!is(&[]));
-        assert!(!is(&["application/json", "application/json"]));
-    }
-
-    #[test]
-    fn any_coding_but_identity_is_refused() {
-        let is = |lines: &[&str]| is_plain(&headers(&header::CONTENT_ENCODING, lines));
-        assert!(is(&[]) && is(&[""]) && is(&["Identity"]) && is(&["identity, identity", "identity"]));
-        assert!(!is(&["gzip"]) && !is(&["identity, gzip"]) && !is(&["identity", "br"]) && !is(&["\u{e9}"]));
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Body, Frame};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::frame::correlate;
+use crate::idle::IdleTimer;
 use crate::message::{Event, ReplyStream, RequestId};
 use crate::sse;
 
@@ -22,12 +22,12 @@ pub(super) struct EventBody {
     /// `None` after the answer.
     events: Option<ReplyStream>,
     id: Option<RequestId>,
-    keep_alive: KeepAlive,
+    keep_alive: IdleTimer,
 }
 
 impl EventBody {
     pub(super) fn new(events: ReplyStream, id: Option<RequestId>, keep_alive: Duration) -> Self {
-        Self { events: Some(events), id, keep_alive: KeepAlive::new(keep_alive) }
+        Self { events: Some(events), id, keep_alive: IdleTimer::new(keep_alive) }
     }
 }
 
@@ -43,7 +43,7 @@ impl Body for EventBody {
         let Some(events) = &mut this.events else { return Poll::Ready(None) };
         let bytes = match Pin::new(events).poll_next(cx) {
             Poll::Ready(Some(Event::Notification(notification))) => {
-                this.keep_alive.is_due_anew = true;
+                this.keep_alive.restart();
                 write(notification.written_len(), |out| notification.write_to(out))
             }
             Poll::Ready(Some(Event::Answer(mut answer))) => {
@@ -77,41 +77,6 @@ fn write(len: usize, write_json: impl FnOnce(&mut String)) -> Bytes {
     let mut out = String::with_capacity(len + sse::EVENT_OVERHEAD);
     sse::write_event(&mut out, write_json);
     out.into()
-}
-
-/// Measures how long a stream has been idle. It has no timer until the stream is idle for the first time, and is
-/// set again only when it becomes so, not at every event.
-struct KeepAlive {
-    period: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
-    /// Something has been sent: the period starts again.
-    is_due_anew: bool,
-}
-
-impl KeepAlive {
-    const fn new(period: Duration) -> Self {
-        Self { period, timer: None, is_due_anew: true }
-    }
-
-    /// Ready when the stream has been idle for the period.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.period.is_zero() {
-            return Poll::Pending;
-        }
-        if self.is_due_anew {
-            // A period that no clock can hold never ends.
-            let Some(due) = Instant::now().checked_add(self.period) else { return Poll::Pending };
-            match &mut self.timer {
-                Some(timer) => timer.as_mut().reset(due),
-                None => self.timer = Some(Box::pin(sleep_until(due))),
-            }
-            self.is_due_anew = false;
-        }
-        let Some(timer) = &mut self.timer else { return Poll::Pending };
-        let due = timer.as_mut().poll(cx);
-        self.is_due_anew = due.is_ready();
-        due
-    }
 }
 
 /// A stream of at most one event, which is there.

@@ -14,6 +14,7 @@
 //! 5. Text that is not UTF-8, not JSON, holds half a surrogate pair or nests deeper than 128 levels is not parsed.
 
 mod id;
+mod incoming;
 mod meta;
 mod object;
 mod raw;
@@ -34,6 +35,7 @@ pub use self::object::{NotAnObject, RawObject};
 pub use self::raw::{Kind, Raw};
 pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
 
+pub(crate) use self::incoming::{Incoming, Unusable};
 pub(crate) use self::object::write_string;
 pub(crate) use self::walk::{Token, Walk};
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
 
 use super::url::Url;
+use crate::tls;
 
 /// A client for a few small requests. Redirects are not followed: they could lead anywhere.
 #[derive(Clone)]
@@ -24,8 +24,11 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     pub(super) fn new() -> Self {
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls()).https_or_http().enable_http1().build();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls::of_system())
+            .https_or_http()
+            .enable_http1()
+            .build();
         let client =
             Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector);
         Self { client, timeout: Duration::from_secs(5), max_bytes: 256 * 1024 }
@@ -76,23 +79,6 @@ impl Fetcher {
 /// `https`, or this very machine.
 pub(super) fn is_safe(url: &str) -> bool {
     Url::parse(url).is_some_and(|url| url.is_safe())
-}
-
-/// The certificates of the system. The provider is named, because rustls panics where two crates have chosen two.
-fn tls() -> ClientConfig {
-    let builder = || {
-        ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .expect("ring supports the versions of TLS that rustls has")
-    };
-    match builder().with_native_roots() {
-        Ok(builder) => builder.with_no_client_auth(),
-        Err(error) => {
-            // Loopback works without, and that may be all that is asked for.
-            tracing::warn!(%error, "the system has no certificates that can be used: no issuer can be asked over https");
-            builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
-        }
-    }
 }
 
 impl fmt::Debug for Fetcher {

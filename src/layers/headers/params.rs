@@ -18,7 +18,7 @@ pub(super) fn check(
 ) -> Result<(), Rejection> {
     for param in declared.as_slice() {
         let field = line(headers, param.header(), &Shown(param))?;
-        let Ok(value) = value_at(arguments, param.path()) else {
+        let Ok(value) = param.value_in(arguments) else {
             return Err(refuse(
                 param,
                 tool,
@@ -48,30 +48,4 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Mcp-Param-{}", shorten(self.0.name()))
     }
-}
-
-/// A member on the way is named twice.
-struct Ambiguous;
-
-/// The value that `path` leads to, from object to object.
-fn value_at<'a, 'p>(
-    arguments: Option<Raw<'a>>,
-    path: impl Iterator<Item = &'p str>,
-) -> Result<Option<Raw<'a>>, Ambiguous> {
-    let mut value = arguments;
-    for step in path {
-        let Some(object) = value else { return Ok(None) };
-        let mut found = None;
-        let mut twice = false;
-        object.each_member(|name, member| {
-            if name == step {
-                twice |= found.replace(member).is_some();
-            }
-        });
-        if twice {
-            return Err(Ambiguous);
-        }
-        value = found;
-    }
-    Ok(value)
 }

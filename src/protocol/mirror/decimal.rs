@@ -69,6 +69,20 @@ impl<'a> Decimal<'a> {
         out.extend_from_slice(self.point.to_string().as_bytes());
     }
 
+    /// The number in decimal digits if it is an integer of no more than `max` of them.
+    pub(super) fn integer(&self, max: i64) -> Option<String> {
+        if self.is_zero() {
+            return Some("0".to_owned());
+        }
+        let digits = self.whole.len() + self.fraction.len();
+        let zeros = usize::try_from(self.point).ok()?.checked_sub(digits)?;
+        if self.point > max {
+            return None;
+        }
+        let sign = if self.negative { "-" } else { "" };
+        Some(format!("{sign}{}{}{}", self.whole, self.fraction, "0".repeat(zeros)))
+    }
+
     fn digits(&self) -> impl Iterator<Item = u8> {
         self.whole.bytes().chain(self.fraction.bytes())
     }

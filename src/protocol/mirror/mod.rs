@@ -31,7 +31,7 @@
 //!     then its other keywords), and there for the first of rules 7 to 10 that is broken. What is too deep or too much
 //!     to search is invalid.
 //!
-//! *Comparison* ([`matches()`])
+//! *Comparison* ([`matches()`]), and what a sender writes so that it holds ([`header_value`])
 //!
 //! 12. A value in the message and no header is a mismatch; so is a header and no value, or `null` ("Server Behavior for
 //!     Custom Headers"). The latter is stricter than the text: a value that is not in the message must not route it.
@@ -55,9 +55,11 @@ mod declaration;
 mod fault;
 mod pointer;
 mod sentinel;
+mod value;
 
 pub use compare::{BodyValue, Mismatch, matches};
 pub(crate) use decimal::Decimal;
 pub use declaration::{ParamHeader, ParamHeaders, ParamKind};
 pub use fault::{AnnotationFault, InvalidAnnotation};
 pub use sentinel::{InvalidField, decode, encode, trim_ows};
+pub use value::header_value;

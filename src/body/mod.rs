@@ -1,5 +1,7 @@
 //! The one response body.
 
+mod collect;
+
 use std::fmt;
 use std::mem;
 use std::pin::Pin;
@@ -7,6 +9,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+
+pub(crate) use self::collect::{Collect, Failure};
 
 /// What bodies and services fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -13,7 +13,7 @@ const TRUSTED_LENGTH: usize = 64 * 1024;
 
 /// What has been read of a body.
 #[derive(Debug)]
-pub(super) struct Collect {
+pub(crate) struct Collect {
     read: Read,
     max: usize,
 }
@@ -30,14 +30,14 @@ enum Read {
 
 /// Why a body was not read to its end.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     TooLarge,
     Broken(BoxError),
 }
 
 impl Collect {
     /// Takes bodies of up to `max` bytes.
-    pub(super) const fn new(max: usize) -> Self {
+    pub(crate) const fn new(max: usize) -> Self {
         Self { read: Read::Nothing, max }
     }
 
@@ -50,7 +50,7 @@ impl Collect {
     }
 
     /// Reads on; the result is all of the body.
-    pub(super) fn poll<B>(
+    pub(crate) fn poll<B>(
         &mut self,
         mut body: Pin<&mut B>,
         cx: &mut Context<'_>,
