@@ -229,7 +229,6 @@ impl<S: CacheStore> LearnedCatalog<S> {
     }
 
     /// A layer that finds out about the tools of calls, and asks `bottom` where it must: above what needs the catalog.
-    #[must_use]
     pub fn look_up<B>(&self, bottom: B) -> LookUpLayer<B, S> {
         LookUpLayer::new(self.clone(), bottom)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use bytestring::ByteString;
 use futures_core::Stream as _;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response};
 use tower::Service;
 
 use super::page::{NotAPage, Page};
@@ -58,8 +58,7 @@ impl Failure {
     pub(super) fn response(&self, id: Option<RequestId>) -> Response<Reply> {
         match self {
             Self::Refused(refusal) => refusal.response(id),
-            _ => Rejection::http(
-                StatusCode::BAD_GATEWAY,
+            _ => Rejection::bad_gateway(
                 "the list of tools, by which this call is checked, cannot be had from the upstream server",
             )
             .into_response(id),
@@ -73,7 +72,6 @@ impl Failure {
 
 impl<S: CacheStore> LearnedCatalog<S> {
     /// What the lists that are known say of the tool; `None` if it must be asked for.
-    #[expect(clippy::option_option, reason = "one says whether it is known, the other whether there is the tool")]
     pub(super) fn recall(&self, request: &Request<Message>, tool: &str) -> Option<Known> {
         let (mut cursor, mut fresh) = (None, true);
         for _ in 0..self.settings.max_pages {
