@@ -27,7 +27,7 @@ use crate::tls;
 
 /// An HTTP client to put below an [`UpstreamLayer`], for any number of upstreams.
 ///
-/// It keeps connections and uses them again, speaks HTTP/2 where the server agrees to that during the TLS handshake and
+/// It keeps connections for 30 seconds, no more than 64 idle ones for a server, and uses them again. It speaks HTTP/2 where the server agrees to that during the TLS handshake and
 /// HTTP/1.1 otherwise, and sends small messages at once (`TCP_NODELAY`). Clones share their connections. It needs a
 /// Tokio runtime.
 ///

@@ -73,7 +73,8 @@ pub(super) type Asking =
     Pin<Box<dyn Future<Output = (Request<Message>, Result<HeaderMap, Rejection>)> + Send>>;
 
 /// [`Credentials`] whatever their type.
-trait Ask: Send + Sync {
+pub(super) trait Ask: Send + Sync {
+    /// Starts to ask.
     fn ask(self: Arc<Self>, request: Request<Message>) -> Asking;
 }
 
@@ -112,12 +113,9 @@ impl Identity {
         self.asked = Some(Arc::new(credentials));
     }
 
-    /// Starts to ask, if anybody is to be asked.
-    pub(super) fn ask(&self, request: Request<Message>) -> Result<Asking, Request<Message>> {
-        match &self.asked {
-            Some(asked) => Ok(Arc::clone(asked).ask(request)),
-            None => Err(request),
-        }
+    /// Whom to ask, if there is anybody.
+    pub(super) fn to_ask(&self) -> Option<Arc<dyn Ask>> {
+        self.asked.clone()
     }
 
     /// Puts into `headers` what is known, in place of what came with the request under these names.

@@ -8,7 +8,7 @@ use crate::catalog::ToolCatalog;
 use crate::message::{Message, Meta, Raw};
 use crate::protocol::header::{MCP_METHOD, MCP_NAME, MCP_PARAM_PREFIX, MCP_PROTOCOL_VERSION};
 use crate::protocol::method::TOOLS_CALL;
-use crate::protocol::mirror::{encode, header_value};
+use crate::protocol::mirror::{BodyValue, ParamHeader, encode, header_value, matches};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -134,28 +134,48 @@ pub(super) fn mirror(
     catalog: &dyn ToolCatalog,
     extensions: &Extensions,
 ) {
-    let mut put = |name: &HeaderName, value: Option<HeaderValue>| {
-        if message.is_edited() || !headers.contains_key(name) {
-            match value {
-                Some(value) => drop(headers.insert(name, value)),
-                None => drop(headers.remove(name)),
+    let edited = message.is_edited();
+    if let Some(version) = message.meta().and_then(Meta::protocol_version)
+        && is_open(headers, &MCP_PROTOCOL_VERSION, edited)
+    {
+        put(headers, &MCP_PROTOCOL_VERSION, Some(&version));
+    }
+    if is_open(headers, &MCP_METHOD, edited) {
+        put(headers, &MCP_METHOD, Some(message.method()));
+    }
+    let target = message.target();
+    if is_open(headers, &MCP_NAME, edited) {
+        put(headers, &MCP_NAME, target.as_deref().map(encode).as_deref());
+    }
+    if message.method() == TOOLS_CALL
+        && let Some(facts) = target.and_then(|tool| catalog.tool(&tool, extensions))
+    {
+        for param in facts.param_headers.as_slice() {
+            // Without one value there is no header, and the upstream refuses the call.
+            let value = param.value_in(message.arguments()).unwrap_or_default().map(Raw::text);
+            if is_open(headers, param.header(), edited) || agrees(headers, param, value) {
+                put(headers, param.header(), header_value(param.kind(), value).as_deref());
             }
         }
-    };
-    if let Some(version) = message.meta().and_then(Meta::protocol_version) {
-        put(&MCP_PROTOCOL_VERSION, HeaderValue::from_str(&version).ok());
     }
-    put(&MCP_METHOD, HeaderValue::from_str(message.method()).ok());
-    let target = message.target();
-    put(&MCP_NAME, target.as_deref().and_then(|target| HeaderValue::from_str(&encode(target)).ok()));
-    if message.method() != TOOLS_CALL {
-        return;
-    }
-    let Some(facts) = target.and_then(|tool| catalog.tool(&tool, extensions)) else { return };
-    for param in facts.param_headers.as_slice() {
-        // Without one value there is no header, and the upstream refuses the call.
-        let value = param.value_in(message.arguments()).unwrap_or_default();
-        let text = header_value(param.kind(), value.map(Raw::text));
-        put(param.header(), text.and_then(|text| HeaderValue::from_str(&text).ok()));
+}
+
+/// True if a header is this gateway's to write.
+fn is_open(headers: &HeaderMap, name: &HeaderName, edited: bool) -> bool {
+    edited || !headers.contains_key(name)
+}
+
+/// True if a header says what the message says, perhaps in another notation.
+fn agrees(headers: &HeaderMap, param: &ParamHeader, value: BodyValue<'_>) -> bool {
+    let mut lines = headers.get_all(param.header()).into_iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else { return false };
+    matches(param.kind(), value, Some(line.as_bytes())).is_ok()
+}
+
+/// Writes a header, or removes it where there is nothing to say, or nothing that a header can say.
+fn put(headers: &mut HeaderMap, name: &HeaderName, text: Option<&str>) {
+    match text.and_then(|text| HeaderValue::from_str(text).ok()) {
+        Some(value) => drop(headers.insert(name, value)),
+        None => drop(headers.remove(name)),
     }
 }

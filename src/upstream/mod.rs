@@ -14,7 +14,8 @@
 //! 2. As a client of the upstream, the gateway sends what a client must ("Request Metadata", "Client Behavior"): `Mcp-Method`,
 //!    `Mcp-Name`, `MCP-Protocol-Version`, and `Mcp-Param-*` of tools that the [catalog](UpstreamLayer::with_catalog) knows. If
 //!    the message was edited, all of them are mirrored anew. If not, those that are there pass as they are, and what is
-//!    missing is added; whether they agree with the body, a layer above or the upstream judges.
+//!    missing is added; whether they agree with the body, a layer above or the upstream judges. Of a known tool, an
+//!    `Mcp-Param-*` that agrees is written in the message's notation (`42` for `42.0`): some servers compare texts.
 //!    `Mcp-Param-*` that nobody here knows pass ("Server Behavior for Custom Headers").
 //! 3. Of the other headers, those pass that are known to be about the request and to make no claim about who sends it:
 //!    `traceparent`, `tracestate`, `baggage` (W3C), `x-request-id`, `accept-language`, `user-agent`, and
@@ -331,13 +332,13 @@ where
             return UpstreamFuture::refused(fault::unreachable(&error, id.as_ref()), id);
         }
         let call = Call { id, settings: Arc::clone(&self.settings) };
-        match self.settings.identity.ask(request) {
-            Ok(asking) => {
+        match self.settings.identity.to_ask() {
+            Some(credentials) => {
                 // The service that was polled ready is the one to call; its clone is not ready.
                 let clone = self.inner.clone();
-                UpstreamFuture::asking(asking, mem::replace(&mut self.inner, clone), call)
+                UpstreamFuture::asking(credentials.ask(request), mem::replace(&mut self.inner, clone), call)
             }
-            Err(request) => UpstreamFuture::calling(&mut self.inner, request, call),
+            None => UpstreamFuture::calling(&mut self.inner, request, call),
         }
     }
 }

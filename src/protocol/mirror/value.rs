@@ -37,6 +37,9 @@ impl ParamHeader {
 /// What the `Mcp-Param-*` header of a parameter says where the message says `body`; `None` where there is no header to
 /// send: the value is absent, `null`, an object or an array.
 ///
+/// An integer that the message spells with a point or an exponent gets `.0` behind its digits. Who compares numbers takes
+/// that for the same as without, and who compares texts (there are such servers) has read a number with a fraction.
+///
 /// [`matches()`](super::matches) accepts it, unless the value is a number with a fraction where an integer is declared: no
 /// header agrees with that.
 ///
@@ -44,7 +47,8 @@ impl ParamHeader {
 /// use mcp_layers::protocol::mirror::{ParamKind, header_value};
 ///
 /// assert_eq!(header_value(ParamKind::String, Some(r#""us-west1""#)).as_deref(), Some("us-west1"));
-/// assert_eq!(header_value(ParamKind::Integer, Some("4.20e1")).as_deref(), Some("42"));
+/// assert_eq!(header_value(ParamKind::Integer, Some("42")).as_deref(), Some("42"));
+/// assert_eq!(header_value(ParamKind::Integer, Some("4.20e1")).as_deref(), Some("42.0"));
 /// assert_eq!(header_value(ParamKind::Boolean, Some("null")), None);
 /// ```
 #[must_use]
@@ -63,7 +67,11 @@ pub fn header_value(kind: ParamKind, body: BodyValue<'_>) -> Option<Cow<'_, str>
             } else {
                 None
             };
-            Some(digits.map_or(Cow::Borrowed(value.text()), Cow::Owned))
+            Some(match digits {
+                None => Cow::Borrowed(value.text()),
+                Some(digits) if value.text().contains(['.', 'e', 'E']) => Cow::Owned(digits + ".0"),
+                Some(digits) => Cow::Owned(digits),
+            })
         }
     }
 }
@@ -86,10 +94,10 @@ mod tests {
             (String, Some(r#""a\nb""#), Some("=?base64?YQpi?=")),
             (String, Some("42.0"), Some("42.0")),
             (Integer, Some("42"), Some("42")),
-            (Integer, Some("42.0"), Some("42")),
-            (Integer, Some("-4.2e1"), Some("-42")),
-            (Integer, Some("42e2"), Some("4200")),
-            (Integer, Some("-0.0"), Some("0")),
+            (Integer, Some("42.00"), Some("42.0")),
+            (Integer, Some("-4.2e1"), Some("-42.0")),
+            (Integer, Some("42e2"), Some("4200.0")),
+            (Integer, Some("-0"), Some("0")),
             (Integer, Some("18446744073709551617"), Some("18446744073709551617")),
             (Integer, Some("42.5"), Some("42.5")),
             (Integer, Some("1e999999999"), Some("1e999999999")),

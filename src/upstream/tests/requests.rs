@@ -83,7 +83,7 @@ async fn what_was_edited_is_written_and_mirrored_anew() {
         ("mcp-method", Some("tools/call")),
         ("mcp-name", Some("query")),
         ("mcp-param-region", Some("=?base64?w6k=?=")),
-        ("mcp-param-n", Some("42")),
+        ("mcp-param-n", Some("42.0")),
         ("mcp-param-on", Some("false")),
         ("mcp-param-gone", None),
         ("mcp-param-unknown", Some("=?base64?w6k=?=")),
@@ -106,7 +106,7 @@ async fn mirrored_headers_of_a_message_that_nobody_edited_pass_as_they_are() {
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sql","arguments":{"n":42}}}"#,
     );
     for (header, line) in
-        [("mcp-method", "ping"), ("mcp-name", "a"), ("mcp-name", "b"), ("mcp-param-n", "42.0")]
+        [("mcp-method", "ping"), ("mcp-name", "a"), ("mcp-name", "b"), ("mcp-param-n", "43")]
     {
         request.headers_mut().append(header, value(line));
     }
@@ -114,7 +114,7 @@ async fn mirrored_headers_of_a_message_that_nobody_edited_pass_as_they_are() {
     let layer = UpstreamLayer::new().with_catalog(StaticCatalog::new([("sql", &schema)]).unwrap());
     let received = received(&layer, request).await;
     assert_eq!(received.line("mcp-method"), Some("ping"));
-    assert_eq!(received.line("mcp-param-n"), Some("42.0"));
+    assert_eq!(received.line("mcp-param-n"), Some("43"));
     let names: Vec<_> = received.head.headers.get_all("mcp-name").into_iter().collect();
     assert_eq!(names, ["a", "b"]);
 }
@@ -132,7 +132,7 @@ async fn mirrored_headers_that_are_missing_are_added() {
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "tools/call"),
         ("mcp-name", "sql"),
-        ("mcp-param-n", "42"),
+        ("mcp-param-n", "42.0"),
     ] {
         assert_eq!(received.line(header), Some(line), "{header}");
     }
@@ -230,4 +230,27 @@ async fn a_target_is_where_every_request_goes() {
     let received = received(&layer, request).await;
     assert_eq!(received.head.uri, "https://tools.example:8443/x/mcp?v=1");
     assert_eq!(received.line("host"), None, "the client writes it");
+}
+
+#[tokio::test]
+async fn a_mirrored_argument_in_another_notation_is_written_as_the_message_spells_it() {
+    let schema = json!({"type": "object", "properties": {
+        "n": {"type": "integer", "x-mcp-header": "N"},
+        "s": {"type": "string", "x-mcp-header": "S"}}});
+    let layer = UpstreamLayer::new().with_catalog(StaticCatalog::new([("sql", &schema)]).unwrap());
+    for (argument, header, sent) in [
+        ("42", "42.0", "42"),
+        ("42", " 042", "42"),
+        ("42.0", "42", "42.0"),
+        ("42", "=?base64?NDI=?=", "42"),
+        ("42", "43", "43"),
+        ("42", "4.2e1", "4.2e1"),
+        ("null", "42", "42"),
+    ] {
+        let mut request = message(&format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"sql","arguments":{{"n":{argument}}}}}}}"#
+        ));
+        request.headers_mut().insert("mcp-param-n", value(header));
+        assert_eq!(received(&layer, request).await.line("mcp-param-n"), Some(sent), "{argument} {header}");
+    }
 }
