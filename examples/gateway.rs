@@ -218,7 +218,8 @@ impl Policy for Marking {
         if let Some(marks) = &marks {
             let message = request.body();
             // A query may hold what is nobody's business.
-            let target = message.target().and_then(|target| Some(target.split(['?', '#']).next()?.to_owned()));
+            let target =
+                message.target().and_then(|target| Some(target.split(['?', '#']).next()?.to_owned()));
             let cacheable = self.cache.query(request).is_some();
             let _ = marks.request.set((message.method().to_owned(), target, cacheable));
         }

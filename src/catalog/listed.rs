@@ -49,8 +49,7 @@ impl ToolFacts {
         if names_a_member_twice(schema) {
             return Err("the schema names a member twice, so that it can be read in two ways".into());
         }
-        let schema: Value =
-            schema.decode().map_err(|error| format!("the schema cannot be read: {error}"))?;
+        let schema: Value = schema.decode().map_err(|error| format!("the schema cannot be read: {error}"))?;
         let param_headers = ParamHeaders::from_schema(&schema).map_err(|invalid| invalid.to_string())?;
         Ok(Self { param_headers, ..Self::default() })
     }

@@ -72,7 +72,11 @@ impl<T> Flights<T> {
 
 impl<T: Clone + Send + 'static> Flights<T> {
     /// Waits for work that is under way for `key`, or for what `begin` makes.
-    pub(in crate::layers) fn join(self: &Arc<Self>, key: FlightKey, begin: impl FnOnce() -> Work<T>) -> Waiter<T> {
+    pub(in crate::layers) fn join(
+        self: &Arc<Self>,
+        key: FlightKey,
+        begin: impl FnOnce() -> Work<T>,
+    ) -> Waiter<T> {
         let mut begin = Some(begin);
         let mut flights = lock(&self.0);
         let flight = flights.entry(key).or_insert_with_key(|key| {

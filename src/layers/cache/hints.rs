@@ -117,8 +117,12 @@ mod tests {
     #[tokio::test]
     async fn hints_that_are_missing_or_wrong_are_given_and_others_stay() {
         let none = r#"{"cacheScope":"private","ttlMs":0}"#;
-        for wrong in ["{}", r#"{"ttlMs":-1,"cacheScope":"Public"}"#, r#"{"ttlMs":"5","cacheScope":null}"#, r#"{"ttlMs":1.5}"#]
-        {
+        for wrong in [
+            "{}",
+            r#"{"ttlMs":-1,"cacheScope":"Public"}"#,
+            r#"{"ttlMs":"5","cacheScope":null}"#,
+            r#"{"ttlMs":1.5}"#,
+        ] {
             assert_eq!(hinted("resources/read", wrong).await, none, "{wrong}");
         }
         for right in [r#"{"cacheScope":"public","ttlMs":5}"#, r#"{"cacheScope":"private","ttlMs":0}"#] {

@@ -386,6 +386,7 @@ async fn what_is_not_declared_is_left_out_on_request_as_long_as_something_is_lef
     let outcome = emit_as(&layer, "tools/call", json!({"roots": {}}), result).await;
     replaced(&outcome, 400, -32021, missing(json!({"elicitation": {"form": {}}})));
     // A malformed one is a mistake of the server's, and not left out.
-    let outcome = emit_as(&layer, "tools/call", json!({"roots": {}}), asks(json!({"a": 5, "b": roots()}))).await;
+    let outcome =
+        emit_as(&layer, "tools/call", json!({"roots": {}}), asks(json!({"a": 5, "b": roots()}))).await;
     replaced(&outcome, 200, -32603, None);
 }

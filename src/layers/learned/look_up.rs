@@ -84,6 +84,7 @@ impl<S: CacheStore> LearnedCatalog<S> {
     /// Decides about a request as far as that needs no waiting.
     fn step(&self, request: &mut Request<Message>) -> Step {
         match request.body().method() {
+            _ if request.body().is_notification() => Step::Pass,
             TOOLS_LIST => {
                 request.extensions_mut().insert(Passing::default());
                 Step::Pass

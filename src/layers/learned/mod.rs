@@ -109,10 +109,10 @@ use std::time::Duration;
 use http::{Extensions, StatusCode};
 use moka::sync::Cache;
 
-pub use self::learn::{Learning, LearnLayer};
+pub use self::learn::{LearnLayer, Learning};
 pub use self::look_up::{LookUpFuture, LookUpLayer, LookUpService};
 
-use self::page::{NotAPage, Page};
+use self::page::{Frame, NotAPage, Page};
 use self::walk::Failure;
 use super::cache::{Flights, Query, ResponseCache};
 use crate::catalog::{ToolCatalog, ToolFacts};
@@ -243,20 +243,22 @@ impl<S: CacheStore> LearnedCatalog<S> {
         if status != StatusCode::OK {
             return Err(NotAPage("the HTTP status is not 200"));
         }
-        let cache = &self.shared.cache;
+        let frame = Frame::of(result)?;
+        let (cache, settings) = (&self.shared.cache, &*self.settings);
         let generation = query.map_or(0, |query| query.generation);
-        let page =
-            Page::new(result, &self.settings, cache.now(), |ttl| cache.lifetime(ttl), generation).map(Arc::new)?;
-        let Some((query, key)) = query.and_then(|query| Some((query, query.place(result)?))) else {
-            return Ok(page);
-        };
-        if let Some(known) = self.shared.pages.get(key).filter(|known| known.is_same_text(&page)) {
-            return Ok(known);
-        }
-        self.shared.pages.insert(key.detached(), Arc::clone(&page));
-        // The list may have been for others than it is now.
-        for other in query.keys().filter(|other| *other != key) {
-            self.shared.pages.invalidate(other);
+        let place = query.and_then(|query| Some((query, query.place(result)?)));
+        // Mostly it is the list that is known already, which the cache has given again.
+        let known = place.and_then(|(_, key)| self.shared.pages.get(key));
+        let known = known.filter(|known| known.is_same(&frame, generation));
+        let is_new = known.is_none();
+        let page = known.unwrap_or_else(|| Arc::new(Page::new(&frame, settings, generation)));
+        page.renew(&frame, settings, cache.now(), cache.lifetime(Duration::MAX));
+        if let Some((query, key)) = place.filter(|_| is_new) {
+            self.shared.pages.insert(key.detached(), Arc::clone(&page));
+            // The list may have been for others than it is now.
+            for other in query.keys().filter(|other| *other != key) {
+                self.shared.pages.invalidate(other);
+            }
         }
         Ok(page)
     }
@@ -264,12 +266,15 @@ impl<S: CacheStore> LearnedCatalog<S> {
     /// The page that `query` asks for, if it is known.
     fn kept(&self, query: &Query) -> Option<Arc<Page>> {
         let now = self.shared.cache.now();
-        query.keys().find_map(|key| self.shared.pages.get(key).filter(|page| page.is_good(now, query.generation)))
+        query
+            .keys()
+            .find_map(|key| self.shared.pages.get(key).filter(|page| page.is_good(now, query.generation)))
     }
 }
 
 fn pages(max_bytes: u64) -> Cache<CacheKey, Arc<Page>> {
-    let weigh = |key: &CacheKey, page: &Arc<Page>| u32::try_from(key.size() + page.size()).unwrap_or(u32::MAX);
+    let weigh =
+        |key: &CacheKey, page: &Arc<Page>| u32::try_from(key.size() + page.size()).unwrap_or(u32::MAX);
     Cache::builder().max_capacity(max_bytes).weigher(weigh).build()
 }
 

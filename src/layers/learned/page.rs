@@ -1,7 +1,9 @@
 //! What one page of a `tools/list` tells.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,59 +21,80 @@ use crate::rejection::shorten;
 /// stale at once: whoever makes up names must not have the upstream list its tools for each of them.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One page. Its tools are read when somebody asks for one: a list that only passes costs nothing.
-pub(super) struct Page {
-    tools: ByteString,
-    /// The cursor of the page after this one; `None` for the last.
-    pub(super) next: Option<ByteString>,
-    scopes_of: Option<ScopesOf>,
-    facts: OnceLock<HashMap<Box<str>, Arc<ToolFacts>>>,
-    received: Timestamp,
-    /// Until when a tool that is not on it is not there.
-    fresh_until: Timestamp,
-    /// Until when a tool that is on it is as it says.
-    kept_until: Timestamp,
-    generation: u64,
+/// What a result of `tools/list` says, as it passes.
+pub(super) struct Frame<'a> {
+    tools: &'a str,
+    next: Option<Cow<'a, str>>,
+    ttl: Duration,
 }
 
 /// Why a result is no page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotAPage(pub(super) &'static str);
 
-impl Page {
-    /// Reads the frame of a result. `lifetime` bounds the `ttlMs` that it says.
-    pub(super) fn new(
-        result: &RawObject,
-        settings: &Settings,
-        now: Timestamp,
-        lifetime: impl FnOnce(Duration) -> Duration,
-        generation: u64,
-    ) -> Result<Self, NotAPage> {
+impl<'a> Frame<'a> {
+    pub(super) fn of(result: &'a RawObject) -> Result<Self, NotAPage> {
         let kind = result.get("resultType");
         if kind.is_some_and(|kind| kind.to_str().as_deref() != Some("complete")) {
             return Err(NotAPage("it is not complete"));
         }
-        if result.get("tools").is_none_or(|tools| tools.kind() != Kind::Array) {
-            return Err(NotAPage("`tools` is not an array"));
-        }
+        let tools = result.get("tools").filter(|tools| tools.kind() == Kind::Array);
         let next = match result.get("nextCursor").filter(|next| !next.is_null()).map(Raw::to_str) {
             None => None,
-            Some(Some(next)) => Some(ByteString::from(next.as_ref())),
             Some(None) => return Err(NotAPage("`nextCursor` is not a string")),
+            Some(next) => next,
         };
-        let ttl = lifetime(ttl_of(result.get("ttlMs")));
-        let (fresh, kept) =
-            if ttl.is_zero() { (PAUSE.min(settings.default_lifetime), settings.default_lifetime) } else { (ttl, ttl) };
         Ok(Self {
-            tools: result.get_shared("tools").unwrap_or_default(),
+            tools: tools.ok_or(NotAPage("`tools` is not an array"))?.text(),
             next,
+            ttl: ttl_of(result.get("ttlMs")),
+        })
+    }
+}
+
+/// One page. Its tools are read when somebody asks for one: a list that only passes costs nothing.
+pub(super) struct Page {
+    /// A text of its own: the one that it came in may be longer, and would be kept as a whole.
+    tools: ByteString,
+    /// The cursor of the page after this one; `None` for the last.
+    pub(super) next: Option<ByteString>,
+    scopes_of: Option<ScopesOf>,
+    facts: OnceLock<HashMap<Box<str>, Arc<ToolFacts>>>,
+    generation: u64,
+    /// Until when a tool that is not on it is not there, in milliseconds since 1970.
+    fresh_until: AtomicU64,
+    /// Until when a tool that is on it is as it says.
+    kept_until: AtomicU64,
+}
+
+impl Page {
+    /// `generation` is another after each change of the list.
+    pub(super) fn new(frame: &Frame<'_>, settings: &Settings, generation: u64) -> Self {
+        Self {
+            tools: frame.tools.into(),
+            next: frame.next.as_deref().map(Into::into),
             scopes_of: settings.scopes_of.clone(),
             facts: OnceLock::new(),
-            received: now,
-            fresh_until: now + fresh,
-            kept_until: now + kept,
             generation,
-        })
+            fresh_until: AtomicU64::new(0),
+            kept_until: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it says what `frame` says.
+    pub(super) fn is_same(&self, frame: &Frame<'_>, generation: u64) -> bool {
+        self.generation == generation
+            && self.next.as_deref() == frame.next.as_deref()
+            && self.tools == frame.tools
+    }
+
+    /// Goes by it from now on for as long as `frame` says, or `max`.
+    pub(super) fn renew(&self, frame: &Frame<'_>, settings: &Settings, now: Timestamp, max: Duration) {
+        let ttl = frame.ttl.min(max);
+        let kept = if ttl.is_zero() { settings.default_lifetime } else { ttl };
+        let fresh = if ttl.is_zero() { PAUSE.min(kept) } else { ttl };
+        self.fresh_until.store((now + fresh).as_millis(), Ordering::Relaxed);
+        self.kept_until.store((now + kept).as_millis(), Ordering::Relaxed);
     }
 
     /// What it says of the tool `name`. A tool that clients must not see is as good as none, and so is one that is
@@ -81,20 +104,12 @@ impl Page {
     }
 
     pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
-        now < self.fresh_until
+        now.as_millis() < self.fresh_until.load(Ordering::Relaxed)
     }
 
-    /// Whether it may still be gone by. `generation` is another after each change of the list.
+    /// Whether it may still be gone by.
     pub(super) fn is_good(&self, now: Timestamp, generation: u64) -> bool {
-        self.generation == generation && self.received <= now && now < self.kept_until
-    }
-
-    /// Whether it is the very text of `other`: one that a cache has given again.
-    pub(super) fn is_same_text(&self, other: &Self) -> bool {
-        self.tools.as_ptr() == other.tools.as_ptr()
-            && self.tools.len() == other.tools.len()
-            && self.next == other.next
-            && self.generation == other.generation
+        self.generation == generation && now.as_millis() < self.kept_until.load(Ordering::Relaxed)
     }
 
     /// About how many bytes it takes.
@@ -122,8 +137,9 @@ fn read(tools: Raw<'_>, scopes_of: Option<&ScopesOf>) -> HashMap<Box<str>, Arc<T
 }
 
 fn facts(name: &str, tool: Raw<'_>, scopes_of: Option<&ScopesOf>) -> Option<Arc<ToolFacts>> {
-    let facts = ToolFacts::from_listed(tool)
-        .inspect_err(|reason| tracing::warn!(tool = shorten(name), %reason, "forgot a tool that is listed wrongly"));
+    let facts = ToolFacts::from_listed(tool).inspect_err(
+        |reason| tracing::warn!(tool = shorten(name), %reason, "forgot a tool that is listed wrongly"),
+    );
     let facts = facts.ok()?;
     let Some(scopes_of) = scopes_of else { return Some(Arc::new(facts)) };
     let scopes = scopes_of(tool);

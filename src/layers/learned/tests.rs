@@ -11,7 +11,7 @@ use futures_core::Stream;
 use http::{Request, Response};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tower::{Layer as _, Service, ServiceBuilder, ServiceExt as _, service_fn};
+use tower::{Layer as _, ServiceBuilder, ServiceExt as _, service_fn};
 
 use super::*;
 use crate::clock::ManualClock;
@@ -42,7 +42,8 @@ fn mirroring(header: &str) -> Value {
 }
 
 fn page(tools: &[(&str, Value)], hints: Value) -> Value {
-    let tools: Vec<_> = tools.iter().map(|(name, schema)| json!({"name": name, "inputSchema": schema})).collect();
+    let tools: Vec<_> =
+        tools.iter().map(|(name, schema)| json!({"name": name, "inputSchema": schema})).collect();
     let mut page = json!({"resultType": "complete", "tools": tools});
     page.as_object_mut().unwrap().extend(hints.as_object().unwrap().clone());
     page
@@ -166,7 +167,8 @@ fn list(who: &str) -> Request<Message> {
 }
 
 fn call(who: &str, tool: &str, header: &str) -> Request<Message> {
-    let mut request = request(who, "tools/call", &format!(r#""name":"{tool}","arguments":{{"region":"eu"}},"#));
+    let mut request =
+        request(who, "tools/call", &format!(r#""name":"{tool}","arguments":{{"region":"eu"}},"#));
     if !header.is_empty() {
         request.headers_mut().insert(
             http::HeaderName::try_from(format!("mcp-param-{header}")).unwrap(),
@@ -212,7 +214,10 @@ async fn a_list_at_the_end_of_a_stream_is_learned_from_as_well() {
     struct Two(Vec<Event>);
     impl Stream for Two {
         type Item = Event;
-        fn poll_next(mut self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<Option<Event>> {
+        fn poll_next(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> Poll<Option<Event>> {
             Poll::Ready((!self.0.is_empty()).then(|| self.0.remove(0)))
         }
     }
@@ -226,7 +231,10 @@ async fn a_list_at_the_end_of_a_stream_is_learned_from_as_well() {
             unreachable!()
         };
         let note = Message::notification("notifications/message", RawObject::new()).unwrap();
-        Response::new(Reply::Stream(ReplyStream::new(Two(vec![Event::Notification(note), Event::Answer(answer)]))))
+        Response::new(Reply::Stream(ReplyStream::new(Two(vec![
+            Event::Notification(note),
+            Event::Answer(answer),
+        ]))))
     });
     assert_eq!(world.send(list("ada")).await.0, 200);
     assert_eq!(world.call("ada", "sql", "").await, MISMATCH);
@@ -249,21 +257,41 @@ async fn a_tool_that_the_complete_list_does_not_have_is_refused_without_a_call()
 
 #[tokio::test]
 async fn what_fails_open_is_left_to_the_upstream() {
-    let world = World::with(
-        |request| match request.body().method() {
-            "tools/list" => answered(request, &page(&[], private(60_000))),
-            _ => refused(request, -32602),
-        },
-        |catalog| catalog.with_fail_open(true),
+    let bottom = |list: Result<Value, &'static str>| {
+        service_fn(move |request: Request<Message>| {
+            let answer = list.clone().map(|list| answered(&request, &list));
+            async { answer }
+        })
+    };
+    let inner = || service_fn(async |request: Request<Message>| Ok::<_, Infallible>(done(&request)));
+    for list in [Ok(page(&[], private(60_000))), Ok(json!({})), Err("is down")] {
+        for (open, status) in
+            [(true, 200), (false, if list == Ok(page(&[], private(60_000))) { 400 } else { 502 })]
+        {
+            let catalog = LearnedCatalog::new(ResponseCache::new("u")).with_fail_open(open);
+            let service = catalog.look_up(bottom(list.clone())).layer(inner());
+            let response = service.clone().oneshot(call("ada", "sql", "")).await.unwrap();
+            assert_eq!(response.status(), status, "{list:?}, {open}");
+            let mut nameless = call("ada", "sql", "");
+            nameless.body_mut().edit_params(|params| params.set("name", &5)).unwrap().unwrap();
+            let status = service.oneshot(nameless).await.unwrap().status();
+            assert_eq!(status, if open { 200 } else { 400 });
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_below_may_fail_without_telling_why() {
+    let down = service_fn(async |_: Request<Message>| Err::<Response<Reply>, _>("the password is x"));
+    let inner =
+        service_fn(async |_: Request<Message>| -> Result<Response<Reply>, Infallible> { unreachable!() });
+    let service = LearnedCatalog::new(ResponseCache::new("u")).look_up(down).layer(inner);
+    let response = service.oneshot(call("ada", "sql", "")).await.unwrap();
+    let message = "the list of tools, by which this call is checked, cannot be had from the upstream server";
+    assert_eq!(
+        response.body().answer().unwrap().to_string(),
+        format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":502,"message":"{message}"}}}}"#)
     );
-    // Not through `ScopeLayer`, which knows no such tool either.
-    let mut request = call("ada", "rm", "");
-    let bottom = service_fn(async |request: Request<Message>| Ok::<_, Infallible>(done(&request)));
-    let catalog = LearnedCatalog::new(world.cache.clone()).with_fail_open(true);
-    let mut service = catalog.look_up(world.stack.clone()).layer(bottom);
-    assert_eq!(service.call(request.clone()).await.unwrap().status(), 200);
-    request.body_mut().edit_params(|params| params.set("name", &5)).unwrap().unwrap();
-    assert_eq!(service.call(request).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
@@ -342,6 +370,38 @@ async fn tools_of_a_list_without_ttl_are_known_for_a_while_and_others_asked_for_
 }
 
 #[tokio::test]
+async fn a_list_that_passes_again_renews_what_is_known() {
+    let world = listing(page(&[("sql", json!({}))], json!({})));
+    assert_eq!(world.send(list("ada")).await.0, 200);
+    world.clock.advance(Duration::from_secs(50));
+    assert_eq!(world.send(list("ada")).await.0, 200);
+    world.clock.advance(Duration::from_secs(50));
+    assert_eq!(world.call("ada", "sql", "").await, PASSED);
+    assert_eq!(world.seen(), ["tools/list ", "tools/list ", "tools/call sql"]);
+}
+
+#[tokio::test]
+async fn a_list_that_has_become_private_is_not_for_everybody_any_more() {
+    let world = World::new(|request| {
+        let hints = if request.extensions().get::<Principal>().is_some_and(|ada| ada.subject() == "ada") {
+            private(0)
+        } else {
+            public(0)
+        };
+        match request.body().method() {
+            "tools/list" => answered(request, &page(&[("sql", json!({}))], hints)),
+            _ => done(request),
+        }
+    });
+    assert_eq!(world.call("bob", "sql", "").await, PASSED);
+    assert_eq!(world.call("eve", "sql", "").await, PASSED);
+    assert_eq!(world.seen(), ["tools/list ", "tools/call sql", "tools/call sql"]);
+    world.send(list("ada")).await;
+    assert_eq!(world.call("eve", "sql", "").await, PASSED);
+    assert_eq!(world.seen(), ["tools/list ", "tools/list ", "tools/call sql"]);
+}
+
+#[tokio::test]
 async fn a_header_mismatch_of_the_upstream_has_the_list_asked_for_again() {
     let changed = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let world = World::new({
@@ -381,7 +441,9 @@ fn three_pages(request: &Request<Message>) -> Response<Reply> {
     match (request.body().method(), cursor.as_deref()) {
         ("tools/list", None) => answered(request, &page(&[("a", json!({}))], hints("1\"\\"))),
         ("tools/list", Some("1\"\\")) => answered(request, &page(&[("b", json!({}))], hints("2"))),
-        ("tools/list", Some("2")) => answered(request, &page(&[("sql", mirroring("region"))], private(60_000))),
+        ("tools/list", Some("2")) => {
+            answered(request, &page(&[("sql", mirroring("region"))], private(60_000)))
+        }
         ("tools/list", _) => refused(request, -32602),
         _ => done(request),
     }
@@ -449,7 +511,8 @@ async fn what_is_no_list_is_not_gone_by() {
             continue;
         }
         assert_eq!((status, &body["error"]["code"], &body["id"]), (502, &json!(502), &json!(7)), "{result}");
-        let message = "the list of tools, by which this call is checked, cannot be had from the upstream server";
+        let message =
+            "the list of tools, by which this call is checked, cannot be had from the upstream server";
         assert_eq!(body["error"]["message"], message);
         assert_eq!(seen, ["tools/list "], "{result}");
     }
@@ -515,7 +578,9 @@ async fn calls_that_need_the_same_page_wait_for_one_request() {
 async fn looking_up_is_a_request_of_the_caller_and_not_of_the_call() {
     let world = listing(page(&[("sql", json!({}))], private(60_000)));
     let mut request = call("ada", "sql", "region");
-    for (name, value) in [("mcp-method", "tools/call"), ("mcp-name", "sql"), ("x-tenant", "t"), ("content-length", "9")] {
+    for (name, value) in
+        [("mcp-method", "tools/call"), ("mcp-name", "sql"), ("x-tenant", "t"), ("content-length", "9")]
+    {
         request.headers_mut().insert(name, value.parse().unwrap());
     }
     request.extensions_mut().insert("mark");
@@ -526,7 +591,10 @@ async fn looking_up_is_a_request_of_the_caller_and_not_of_the_call() {
     assert_eq!(list.extensions().get::<Principal>().map(Principal::subject), Some("ada"));
     let mut headers: Vec<_> = list.headers().iter().map(|(name, value)| (name.as_str(), value)).collect();
     headers.sort_unstable_by_key(|(name, _)| *name);
-    assert_eq!(headers, [("mcp-method", &"tools/list".parse().unwrap()), ("x-tenant", &"t".parse().unwrap())]);
+    assert_eq!(
+        headers,
+        [("mcp-method", &"tools/list".parse().unwrap()), ("x-tenant", &"t".parse().unwrap())]
+    );
     let text = String::from_utf8(list.body().bytes().to_vec()).unwrap();
     let expected = r#"{"jsonrpc":"2.0","id":"tools-0","method":"tools/list","params":{"_meta":{"x":2,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
     assert_eq!(text, expected);
@@ -544,7 +612,8 @@ async fn scopes_that_the_upstream_hints_at_decide_lists_and_calls_alike() {
         |catalog| {
             catalog.with_scopes(|tool| {
                 let hint = tool.members().find(|(name, _)| name == "x-scope");
-                hint.and_then(|(_, scope)| scope.to_str()).map_or_else(Scopes::none, |scope| Scopes::from(&*scope))
+                hint.and_then(|(_, scope)| scope.to_str())
+                    .map_or_else(Scopes::none, |scope| Scopes::from(&*scope))
             })
         },
     );
@@ -566,8 +635,9 @@ async fn no_more_is_kept_than_there_is_room_for() {
     let settings = LearnedCatalog::new(ResponseCache::new("u")).settings;
     let cache = ResponseCache::new("u");
     for n in 0..100 {
-        let text = RawObject::from_value(&page(&[("sql", json!({"d": "x".repeat(1000)}))], private(5))).unwrap();
-        let page = Page::new(&text, &settings, cache.now(), |ttl| ttl, 0).unwrap();
+        let text =
+            RawObject::from_value(&page(&[("sql", json!({"d": "x".repeat(1000)}))], private(5))).unwrap();
+        let page = Page::new(&Frame::of(&text).unwrap(), &settings, 0);
         let query = cache.query(&request(&format!("{n}"), "tools/list", "")).unwrap();
         store.insert(query.place(&text).unwrap().detached(), Arc::new(page));
     }

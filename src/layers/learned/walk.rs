@@ -66,7 +66,8 @@ impl Failure {
     }
 
     fn is_refused_cursor(&self, cursor: Option<&ByteString>) -> bool {
-        cursor.is_some() && matches!(self, Self::Refused(refusal) if refusal.error.code == code::INVALID_PARAMS)
+        cursor.is_some()
+            && matches!(self, Self::Refused(refusal) if refusal.error.code == code::INVALID_PARAMS)
     }
 }
 
@@ -106,7 +107,9 @@ impl<S: CacheStore> LearnedCatalog<S> {
                 Ok(page) => page,
                 Err(failure) if failure.is_refused_cursor(cursor.as_ref()) => {
                     if mode == CacheMode::Refresh {
-                        return Err(Failure::NotAPage(NotAPage("a cursor that has just been given is refused")));
+                        return Err(Failure::NotAPage(NotAPage(
+                            "a cursor that has just been given is refused",
+                        )));
                     }
                     (cursor, mode, asked) = (None, CacheMode::Refresh, 0);
                     continue;
@@ -228,7 +231,10 @@ where
         Ok(result) => catalog.take_note(query.as_ref(), parts.status, result).map_err(Failure::NotAPage),
         Err(error) => {
             let error = error.clone();
-            Err(Failure::Refused(Arc::new(Refusal::of(&Response::from_parts(parts, Reply::Answer(answer)), &error))))
+            Err(Failure::Refused(Arc::new(Refusal::of(
+                &Response::from_parts(parts, Reply::Answer(answer)),
+                &error,
+            ))))
         }
     }
 }
