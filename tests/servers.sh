@@ -49,16 +49,16 @@ start_server() {
     fail "printed no line 'listening on http://…' within $start_seconds seconds: $*"
 }
 
-# start_example LOG NAME FEATURES ARGUMENT...: the same for an example of this crate.
+# start_example LOG NAME ARGUMENT...: the same for an example of this crate, with all features as tests build it.
 start_example() {
-    local log=$1 name=$2 features=$3
-    shift 3
-    cargo build --quiet --example "$name" --features "$features"
+    local log=$1 name=$2
+    shift 2
+    cargo build --quiet --all-features --example "$name"
     # cargo replaces itself by the example, so its process id is the server's.
-    start_server "$log" cargo run --quiet --example "$name" --features "$features" -- "$@"
+    start_server "$log" cargo run --quiet --all-features --example "$name" -- "$@"
 }
 
 # start_gateway LOG UPSTREAM: the example `gateway` in front of UPSTREAM.
 start_gateway() {
-    start_example "$1" gateway upstream --upstream "$2" --listen 127.0.0.1:0
+    start_example "$1" gateway --upstream "$2" --listen 127.0.0.1:0
 }

@@ -225,3 +225,4 @@ for check in (
 ):
     print(f"  {check.__name__.replace('_', ' ')}", flush=True)
     check()
+print(f"{next(ids) - 1} requests")

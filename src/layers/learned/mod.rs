@@ -196,7 +196,8 @@ impl<S: CacheStore> LearnedCatalog<S> {
     }
 
     /// Whether calls pass where nothing can be found out about the tool: the upstream is then the only one to judge them.
-    /// Defaults to `false`: they are refused.
+    /// A [`ScopeLayer`](crate::layers::ScopeLayer) that has this catalog refuses them all the same. Defaults to `false`: they
+    /// are refused.
     #[must_use]
     pub fn with_fail_open(self, fail_open: bool) -> Self {
         self.with(|settings| settings.fail_open = fail_open)
