@@ -16,6 +16,8 @@
 //! # Ok::<(), mcp_layers::catalog::CatalogError>(())
 //! ```
 
+pub(crate) mod listed;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;

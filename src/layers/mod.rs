@@ -42,6 +42,8 @@ pub mod cache;
 pub mod capability;
 pub mod guard;
 pub mod headers;
+#[cfg(feature = "cache")]
+pub mod learned;
 pub mod limits;
 mod mirrored;
 pub mod origin;
@@ -55,10 +57,12 @@ pub mod version;
 
 pub use self::auth::{AuthLayer, ProtectedResource};
 #[cfg(feature = "cache")]
-pub use self::cache::CacheLayer;
+pub use self::cache::{CacheHintsLayer, CacheLayer};
 pub use self::capability::{CapabilityLayer, RequireExtensionLayer};
 pub use self::guard::GuardLayer;
 pub use self::headers::HeadersLayer;
+#[cfg(feature = "cache")]
+pub use self::learned::LearnedCatalog;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
 pub use self::params::ParamsLayer;

@@ -16,7 +16,7 @@ use crate::protocol::code;
 use crate::rejection::Rejection;
 use crate::store::entry::Stamp;
 use crate::store::key::Operation;
-use crate::store::{CacheStore, Entry, Invalidation};
+use crate::store::{CacheKey, CacheStore, Entry, Invalidation};
 
 /// What shared work has brought.
 #[derive(Clone)]
@@ -34,15 +34,15 @@ pub(super) enum Landed {
 }
 
 /// An answer that is an error.
-pub(super) struct Refusal {
+pub(in crate::layers) struct Refusal {
     status: StatusCode,
     headers: HeaderMap,
     rejection: Option<Rejection>,
-    error: ErrorObject,
+    pub(in crate::layers) error: ErrorObject,
 }
 
 impl Refusal {
-    fn of(response: &Response<Reply>, error: &ErrorObject) -> Self {
+    pub(in crate::layers) fn of(response: &Response<Reply>, error: &ErrorObject) -> Self {
         // What belongs to the error; the others belong to the one response they came with.
         let mut headers = HeaderMap::new();
         for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER] {
@@ -58,7 +58,7 @@ impl Refusal {
         }
     }
 
-    pub(super) fn response(&self, id: Option<RequestId>) -> Response<Reply> {
+    pub(in crate::layers) fn response(&self, id: Option<RequestId>) -> Response<Reply> {
         let mut response = Response::new(Reply::Answer(Answer::error(id, self.error.clone())));
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
@@ -104,7 +104,7 @@ fn is_transient(status: StatusCode, error: &ErrorObject) -> bool {
 }
 
 /// The value of `ttlMs`: zero for whatever is not written as a positive integer.
-fn ttl_of(raw: Option<Raw<'_>>) -> Duration {
+pub(in crate::layers) fn ttl_of(raw: Option<Raw<'_>>) -> Duration {
     let Some(text) = raw.filter(|raw| raw.kind() == Kind::Number).map(Raw::text) else {
         return Duration::ZERO;
     };
@@ -117,6 +117,13 @@ fn ttl_of(raw: Option<Raw<'_>>) -> Duration {
 
 fn says(result: &RawObject, name: &str, value: &str) -> bool {
     result.get(name).and_then(Raw::to_str).as_deref() == Some(value)
+}
+
+impl Query {
+    /// Where `result` belongs: with everybody's only if it says that it is for everybody.
+    pub(in crate::layers) fn place(&self, result: &RawObject) -> Option<&CacheKey> {
+        self.shared.as_ref().filter(|_| says(result, "cacheScope", "public")).or(self.own.as_ref())
+    }
 }
 
 impl<S: CacheStore> ResponseCache<S> {
@@ -155,8 +162,7 @@ impl<S: CacheStore> ResponseCache<S> {
         if ttl.is_zero() {
             return None;
         }
-        let shared = query.shared.as_ref().filter(|_| says(result, "cacheScope", "public"));
-        let key = shared.or(query.own.as_ref())?.detached();
+        let key = query.place(result)?.detached();
         let stamp = Stamp {
             requested: query.requested.as_millis(),
             received: self.now().as_millis(),

@@ -4,11 +4,11 @@ use crate::principal::Partition;
 use crate::store::CacheKey;
 
 /// The requests that are under way.
-pub(super) type Flights<T> = crate::flight::Flights<FlightKey, T>;
+pub(in crate::layers) type Flights<T> = crate::flight::Flights<FlightKey, T>;
 
 /// Who may share: equal keys do.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct FlightKey {
+pub(in crate::layers) struct FlightKey {
     /// Without partition, which `who` stands for.
     pub(super) key: CacheKey,
     pub(super) who: Who,
@@ -18,7 +18,7 @@ pub(super) struct FlightKey {
 
 /// Callers who may be answered alike, even with an error.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Who {
+pub(in crate::layers) enum Who {
     /// The partition, the principal or the credentials.
     One(Partition),
     /// All those who showed nothing.

@@ -92,6 +92,7 @@
 mod fill;
 mod flight;
 mod generation;
+pub mod hints;
 mod query;
 mod response_cache;
 mod service;
@@ -101,11 +102,15 @@ mod stream;
 mod tendency;
 
 pub use self::fill::InnerError;
+pub use self::hints::CacheHintsLayer;
 pub use self::query::{CacheMode, Query};
 pub use self::response_cache::{Hit, ResponseCache};
 pub use self::service::{CacheFuture, CacheLayer, CacheService};
 pub use self::settings::PartitionBy;
 pub use self::statistics::Statistics;
+
+pub(super) use self::fill::{Refusal, ttl_of};
+pub(super) use self::flight::Flights;
 
 use crate::message::RawObject;
 

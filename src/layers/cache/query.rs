@@ -43,23 +43,23 @@ pub enum CacheMode {
 #[derive(Clone, Debug)]
 pub struct Query {
     /// Where the caller's own entries are; `None` without a partition.
-    pub(super) own: Option<CacheKey>,
+    pub(in crate::layers) own: Option<CacheKey>,
     /// Where the entries for everybody are; `None` if public is not trusted.
     pub(super) shared: Option<CacheKey>,
     pub(super) topics: Topics,
-    pub(super) generation: u64,
+    pub(in crate::layers) generation: u64,
     pub(super) requested: Timestamp,
     pub(super) refresh: bool,
 }
 
 impl Query {
     /// The caller's own place first.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &CacheKey> {
+    pub(in crate::layers) fn keys(&self) -> impl Iterator<Item = &CacheKey> {
         self.own.iter().chain(&self.shared)
     }
 
     /// With whom a request may share what it is answered, errors included.
-    pub(super) fn flight_key(&self, request: &Request<Message>) -> Option<FlightKey> {
+    pub(in crate::layers) fn flight_key(&self, request: &Request<Message>) -> Option<FlightKey> {
         let who = match (&self.own, request.extensions().get::<Principal>()) {
             (Some(CacheKey { partition: Some(partition), .. }), _) => Who::One(*partition),
             (_, Some(principal)) => Who::One(by_principal(principal)),
@@ -90,8 +90,18 @@ impl<S: CacheStore> ResponseCache<S> {
         // A notification has no answer.
         message.id()?;
         let param = affecting(operation, message.params())?;
+        Some(Query { refresh: mode == CacheMode::Refresh, ..self.query_for(request, operation, param)? })
+    }
+
+    /// What this caller would ask the cache to have `operation` answered.
+    pub(in crate::layers) fn query_for(
+        &self,
+        request: &Request<Message>,
+        operation: Operation,
+        param: Option<ByteString>,
+    ) -> Option<Query> {
         let revision = modern(request)?;
-        let partition = self.partition(extensions.get::<Principal>());
+        let partition = self.partition(request.extensions().get::<Principal>());
         let key = CacheKey { upstream: self.upstream_shared(), revision, operation, param, partition };
         let topics = self.generations().topics(&key);
         let generation = self.generations().current(topics);
@@ -100,8 +110,7 @@ impl<S: CacheStore> ResponseCache<S> {
         if own.is_none() && shared.is_none() {
             return None;
         }
-        let refresh = mode == CacheMode::Refresh;
-        Some(Query { own, shared, topics, generation, requested: self.now(), refresh })
+        Some(Query { own, shared, topics, generation, requested: self.now(), refresh: false })
     }
 
     fn partition(&self, principal: Option<&Principal>) -> Option<Partition> {

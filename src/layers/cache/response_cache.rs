@@ -232,7 +232,7 @@ impl<S: CacheStore> ResponseCache<S> {
         &self.shared.tendencies
     }
 
-    pub(super) fn now(&self) -> Timestamp {
+    pub(in crate::layers) fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
 

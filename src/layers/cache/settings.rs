@@ -89,7 +89,7 @@ impl<S: CacheStore> ResponseCache<S> {
     }
 
     /// For how long an entry with this `ttl` is fresh.
-    pub(super) fn lifetime(&self, ttl: Duration) -> Duration {
+    pub(in crate::layers) fn lifetime(&self, ttl: Duration) -> Duration {
         ttl.min(self.settings().max_ttl)
     }
 

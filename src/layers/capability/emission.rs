@@ -7,8 +7,19 @@ use crate::protocol::ClientCapabilities;
 use crate::protocol::method::may_require_input;
 use crate::rejection::{Rejection, shorten};
 
+/// What to do with a result that asks for what the client has not declared.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Emission {
+    /// Whether another server's context needs a capability of its own.
+    pub(super) strict_context: bool,
+    /// Whether to leave out what the client cannot be asked, as long as something is left.
+    pub(super) leave_out: bool,
+}
+
 /// Checks a result that requires input against the request that it answers; all faults are found, not the first.
-pub(super) fn check(request: &Message, result: &RawObject, strict_context: bool) -> Result<(), Rejection> {
+pub(super) fn check(request: &Message, result: &mut RawObject, emission: Emission) -> Result<(), Rejection> {
+    let strict_context = emission.strict_context;
+    let declared = request.meta().and_then(Meta::client_capabilities);
     let mut faults = Vec::new();
     let mut needed = ClientCapabilities::new();
     if !may_require_input(request.method()) {
@@ -37,8 +48,12 @@ pub(super) fn check(request: &Message, result: &RawObject, strict_context: bool)
         tracing::error!(request = ?request, faults, "the server asked for input in a way that the protocol forbids");
         return Err(Rejection::bad_result("internal error: the server asked for input wrongly"));
     }
-    let missing = needed.missing_from(request.meta().and_then(Meta::client_capabilities));
+    let missing = needed.missing_from(declared);
     if missing.is_empty() {
+        return Ok(());
+    }
+    if emission.leave_out && leave_out(result, declared, strict_context) {
+        tracing::debug!(request = ?request, ?missing, "left out what the client cannot be asked");
         return Ok(());
     }
     tracing::error!(
@@ -48,6 +63,23 @@ pub(super) fn check(request: &Message, result: &RawObject, strict_context: bool)
          with the tool that it needs them"
     );
     Err(Rejection::missing_capability(&missing))
+}
+
+/// Takes out of the input requests those that need more than is declared; changes nothing if that is all of them.
+fn leave_out(result: &mut RawObject, declared: Option<Raw<'_>>, strict_context: bool) -> bool {
+    let Some(Ok(mut requests)) = result.object("inputRequests") else { return false };
+    let is_left_out =
+        |asked| needs(asked, strict_context).is_none_or(|needs| !needs.missing_from(declared).is_empty());
+    let left_out: Vec<_> =
+        requests.iter().filter(|(_, asked)| is_left_out(*asked)).map(|(key, _)| key.to_owned()).collect();
+    if left_out.len() == requests.len() {
+        return false;
+    }
+    for key in &left_out {
+        requests.remove(key);
+    }
+    result.set_object("inputRequests", &requests);
+    true
 }
 
 /// What a server did wrong.

@@ -25,6 +25,9 @@
 //! | `sampling/createMessage` otherwise | `sampling` | the same |
 //! | `roots/list` | `roots` | the same |
 //!
+//! 7. [On request](CapabilityLayer::with_undeclared_left_out), what the client has not declared is left out, as long as
+//!    something is left to ask for.
+//!
 //! # Rejections
 //! | what | HTTP | code | data |
 //! |---|---|---|---|
@@ -81,6 +84,7 @@ use http::{Request, Response};
 
 pub use self::extension::{RequireExtension, RequireExtensionLayer};
 
+use self::emission::Emission;
 use super::outbound::{judge_answer, requires_input};
 use crate::catalog::{NoCatalog, ToolCatalog};
 use crate::message::{Message, Meta, Reply};
@@ -104,7 +108,7 @@ struct Tables {
     methods: HashMap<String, ClientCapabilities>,
     tools: HashMap<String, ClientCapabilities>,
     offered: Option<BTreeSet<String>>,
-    strict_context: bool,
+    emission: Emission,
 }
 
 impl CapabilityLayer {
@@ -162,7 +166,18 @@ impl<C: Clone> CapabilityLayer<C> {
     /// Defaults to false: the specification says that a server should not ask for it, and not that it must not.
     #[must_use]
     pub fn with_strict_context(self, strict: bool) -> Self {
-        self.change(|tables| tables.strict_context = strict)
+        self.change(|tables| tables.emission.strict_context = strict)
+    }
+
+    /// Whether to leave out what the client has not declared, where the server asks for something else as well. If
+    /// nothing would be left, the result is refused as without.
+    ///
+    /// For a server that somebody else wrote and that asks every client for everything: the client answers what it can,
+    /// and the server is asked again with that. Defaults to false, which is right for a server of your own: it is told
+    /// of its mistake.
+    #[must_use]
+    pub fn with_undeclared_left_out(self, leave_out: bool) -> Self {
+        self.change(|tables| tables.emission.leave_out = leave_out)
     }
 }
 
@@ -189,10 +204,12 @@ impl<C: ToolCatalog> Policy for CapabilityCheck<C> {
     }
 
     fn on_reply(&self, Asked(message): Asked, reply: &mut Response<Reply>) {
-        let strict = self.tables.strict_context;
-        judge_answer(reply, move |answer| match answer.outcome() {
-            Ok(result) if requires_input(answer) => emission::check(&message, result, strict),
-            _ => Ok(()),
+        let emission = self.tables.emission;
+        judge_answer(reply, move |answer| {
+            if !requires_input(answer) {
+                return Ok(());
+            }
+            answer.result_mut().map_or(Ok(()), |result| emission::check(&message, result, emission))
         });
     }
 }

@@ -263,9 +263,9 @@ async fn what_the_server_asks_wrongly_does_not_leave() {
 fn the_log_tells_all_mistakes_and_the_caller_none() {
     let message = Message::parse(body("tools/list", "t", json!({}))).unwrap();
     let result = asks(json!({"one": {"method": "ping"}, "two": 1}));
-    let result = RawObject::from_value(&result).unwrap();
+    let mut result = RawObject::from_value(&result).unwrap();
     let mut refused = None;
-    let log = logged(|| refused = emission::check(&message, &result, false).err());
+    let log = logged(|| refused = emission::check(&message, &mut result, Emission::default()).err());
     for part in ["`tools/list` may not", "request `one`", "request `two`"] {
         assert!(log.contains(part), "{log}");
     }
@@ -343,4 +343,25 @@ async fn an_extensions_methods_need_its_revisions_first_and_then_the_extension()
     let mut request = ask("com.x/do", None, declared());
     request.extensions_mut().insert(Revision::V2026_07_28);
     send(&layer, request).await.passed();
+}
+
+#[tokio::test]
+async fn what_is_not_declared_is_left_out_on_request_as_long_as_something_is_left() {
+    let layer = CapabilityLayer::new().with_undeclared_left_out(true);
+    let asked = json!({"a": form(), "b": roots(), "c": url()});
+    let outcome = emit_as(&layer, "tools/call", json!({"roots": {}}), asks(asked.clone())).await;
+    outcome.passed();
+    assert_eq!(outcome.body["result"], asks(json!({ "b": roots() })));
+    // All of them pass untouched, and of none that could be asked there is no state alone.
+    let all = json!({"roots": {}, "elicitation": {"form": {}, "url": {}}});
+    let outcome = emit_as(&layer, "tools/call", all, asks(asked.clone())).await;
+    assert_eq!(outcome.body["result"], asks(asked));
+    let mut result = asks(json!({"a": form()}));
+    result["requestState"] = json!("s");
+    let outcome = emit_as(&layer, "tools/call", json!({"roots": {}}), result).await;
+    replaced(&outcome, 400, -32021, missing(json!({"elicitation": {"form": {}}})));
+    // A malformed one is a mistake of the server's, and not left out.
+    let outcome =
+        emit_as(&layer, "tools/call", json!({"roots": {}}), asks(json!({"a": 5, "b": roots()}))).await;
+    replaced(&outcome, 200, -32603, None);
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use http::Extensions;
 
 use super::rules::{ScopeRules, Target};
+use crate::catalog::listed::member;
 use crate::message::{Answer, ErrorObject, Kind, Raw, RawObject};
 use crate::principal::Principal;
 use crate::protocol::{code, method};
@@ -54,6 +55,9 @@ impl List {
             let (allowed, asked) = self.name_of(item).map_or((false, true), |name| {
                 let target = (self.target)(name);
                 let facts = rules.facts(&target, extensions);
+                if rules.is_unknown(&target, facts.as_deref()) {
+                    return (false, true);
+                }
                 rules.allows(&target, facts.as_deref(), principal)
             });
             personal |= asked;
@@ -77,12 +81,6 @@ impl List {
     }
 
     fn name_of(self, item: Raw<'_>) -> Option<Cow<'_, str>> {
-        let (mut name, mut twice) = (None, false);
-        item.each_member(|member, value| {
-            if member == self.name {
-                twice |= name.replace(value).is_some();
-            }
-        });
-        name.filter(|_| !twice)?.to_str()
+        member(item, self.name).ok()??.to_str()
     }
 }

@@ -12,7 +12,7 @@
 //!    [default](ScopeRules::with_default) who lacks that scope gets a challenge, and who has it the server's -32602. Give a
 //!    catalog wherever there is a default.
 //! 5. Lists show what the caller may use, by the very predicate of the call. Order and cursors stay. A page with an item
-//!    that needs anything becomes `private`: others may see another one. A list that cannot be understood is not shown.
+//!    that needs anything, or that the catalog does not know, becomes `private`: others may see another one. A list that cannot be understood is not shown.
 //! 6. `subscriptions/listen` is honoured for the resources that the caller may read; the others are taken out of the
 //!    request. `completion/complete` needs what its prompt or template needs.
 //! 7. Rules on [calls](ScopeRules::with_call_rule) hide nothing from lists.
@@ -169,9 +169,8 @@ impl ScopeGate {
         let mut facts = None;
         if let Some(target) = &target {
             facts = rules.facts(target, extensions);
-            let is_unknown = matches!(target, Target::Tool(_)) && rules.catalog.is_some() && facts.is_none();
             let hidden = || rules.hide && !rules.allows(target, facts.as_deref(), principal).0;
-            if is_unknown || hidden() {
+            if rules.is_unknown(target, facts.as_deref()) || hidden() {
                 return Err(target.unknown());
             }
         }

@@ -246,6 +246,11 @@ impl ScopeRules {
         (allowed, asked)
     }
 
+    /// Whether there is no such thing for this caller, as far as the catalog can tell.
+    pub(super) fn is_unknown(&self, target: &Target<'_>, facts: Option<&ToolFacts>) -> bool {
+        matches!(target, Target::Tool(_)) && self.catalog.is_some() && facts.is_none()
+    }
+
     /// What is known of a tool.
     pub(super) fn facts(&self, target: &Target<'_>, extensions: &Extensions) -> Option<Arc<ToolFacts>> {
         match (target, &self.catalog) {
