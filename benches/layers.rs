@@ -113,7 +113,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let (keys, token) = issue()?;
     let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
-    println!("| request | stack | {} | more | of the floor | allocations |", if has_valgrind { "instructions" } else { "ns" });
+    println!(
+        "| request | stack | {} | more | of the floor | allocations |",
+        if has_valgrind { "instructions" } else { "ns" }
+    );
     println!("|---|---|--:|--:|--:|--:|");
     let (mut group, mut before, mut floor) = ("", None, None);
     for case in Case::all() {
@@ -222,8 +225,8 @@ fn perform(case: Case, keys: &str, token: &str, times: u32, mode: Mode) -> Resul
 
 fn server(case: Case) -> Result<Dispatch, Box<dyn Error>> {
     let schema = json!({"type": "object", "properties": {"place": {"type": "string"}}});
-    let mut server = Dispatch::builder("bench", "1.0.0")
-        .with_list_cache(CacheHint::public(Duration::from_secs(3600)));
+    let mut server =
+        Dispatch::builder("bench", "1.0.0").with_list_cache(CacheHint::public(Duration::from_secs(3600)));
     for at in 0..case.tools {
         // What the handler and its validator cost is for them to say: `take` gets its arguments as they are.
         let name = if at == 0 { "take".to_owned() } else { format!("weather-{at}") };
@@ -316,7 +319,8 @@ impl Bench<'_> {
         let cache = ResponseCache::new("bench");
         let result = r#"{"resultType":"complete","tools":[],"ttlMs":86400000,"cacheScope":"public"}"#;
         for other in 0..self.case.others {
-            let query = cache.query(&Request::new(Message::parse(self.body(Some(other)))?)).ok_or("is cacheable")?;
+            let query =
+                cache.query(&Request::new(Message::parse(self.body(Some(other)))?)).ok_or("is cacheable")?;
             let answer = Answer::result(None, RawObject::parse(result)?);
             cache.insert(&query, &Response::new(Reply::Answer(answer))).await;
         }
@@ -338,12 +342,16 @@ impl Bench<'_> {
             .with_max_string_bytes(limit(64 << 10));
         let state = RequestStateLayer::new(StateKeys::new([StateKey::new(&[7; 32])?])?, ME);
         let server = self.server.clone();
-        let fixed = Fixed(RawObject::parse(r#"{"resultType":"complete","content":[{"type":"text","text":"taken"}]}"#)?);
+        let fixed = Fixed(RawObject::parse(
+            r#"{"resultType":"complete","content":[{"type":"text","text":"taken"}]}"#,
+        )?);
 
         Ok(match self.case.stack {
             "scan" => {
                 let text = self.body(None);
-                self.repeat(|| serde_json::from_str::<&RawValue>(&text).map(|raw| raw.get().len()).unwrap_or(0))
+                self.repeat(|| {
+                    serde_json::from_str::<&RawValue>(&text).map(|raw| raw.get().len()).unwrap_or(0)
+                })
             }
             "parse" => {
                 let body = Bytes::from(self.body(None));
@@ -373,7 +381,10 @@ impl Bench<'_> {
                 self.serve((origin, auth, endpoint, version, headers, scope, capability).layer(server)).await
             }
             "+ limits" => {
-                self.serve((origin, auth, endpoint, version, headers, scope, capability, limits).layer(server)).await
+                self.serve(
+                    (origin, auth, endpoint, version, headers, scope, capability, limits).layer(server),
+                )
+                .await
             }
             "+ cache" => {
                 let outer = (origin, auth, endpoint, version, headers, scope, capability, limits);
@@ -406,7 +417,8 @@ impl Bench<'_> {
 
     async fn serve<S, B>(&self, service: S) -> Duration
     where
-        S: Service<Request<Incoming>, Response = Response<B>, Error: Into<Box<dyn Error + Send + Sync>>> + Clone,
+        S: Service<Request<Incoming>, Response = Response<B>, Error: Into<Box<dyn Error + Send + Sync>>>
+            + Clone,
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
     {
         self.drive(TowerToHyperService::new(service)).await
@@ -422,7 +434,8 @@ impl Bench<'_> {
         B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
     {
         let (near, far) = tokio::io::duplex(1 << 20);
-        let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service);
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service);
         let server = Counted { server: Box::pin(connection), tally: Rc::clone(&self.tally) };
         let (took, served) = tokio::join!(self.client(near), server);
         served.expect("the client ends well");

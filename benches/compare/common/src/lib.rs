@@ -96,7 +96,10 @@ pub fn tools(count: usize) -> impl Iterator<Item = (String, String)> {
     (0..count).map(|at| match at {
         0 => (ADD.to_owned(), "Adds two numbers and says what they make".to_owned()),
         1 => (TOTAL.to_owned(), "Says how many things there are in all rows of a stock-taking".to_owned()),
-        _ => (format!("add-{at}"), format!("Adds two numbers as department {at} does it, and says what they make")),
+        _ => (
+            format!("add-{at}"),
+            format!("Adds two numbers as department {at} does it, and says what they make"),
+        ),
     })
 }
 

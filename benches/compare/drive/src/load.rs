@@ -5,7 +5,12 @@ use std::path::Path;
 use crate::server::pinned;
 
 /// Sends so many requests over 32 connections and gives how many bytes the bodies of all answers had. Any failure fails.
-pub(crate) fn run(port: u16, headers: &[(&str, String)], body: &Path, requests: usize) -> Result<u64, String> {
+pub(crate) fn run(
+    port: u16,
+    headers: &[(&str, String)],
+    body: &Path,
+    requests: usize,
+) -> Result<u64, String> {
     let mut command = pinned(1, Path::new("h2load"));
     command.args(["--h1", "-c", "32", "-t", "1", "-n", &requests.to_string(), "-d"]).arg(body);
     for (name, value) in headers {

@@ -13,9 +13,9 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a program on the first processor and waits until it listens.
-    pub(crate) fn start(program: &Path, argument: &str, jwks: &Path) -> io::Result<Self> {
+    pub(crate) fn start(program: &Path, arguments: &[&str], jwks: &Path) -> io::Result<Self> {
         let mut process = pinned(0, program)
-            .arg(argument)
+            .args(arguments)
             .env("JWKS", jwks)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -24,7 +24,8 @@ impl Server {
         if let Some(stdout) = &mut process.stdout {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let port = line.trim().parse().map_err(|_| io::Error::other(format!("{} says no port", program.display())));
+        let port =
+            line.trim().parse().map_err(|_| io::Error::other(format!("{} says no port", program.display())));
         // Made first, so that the process ends even if there is no port.
         let mut server = Self { process, port: 0 };
         server.port = port?;

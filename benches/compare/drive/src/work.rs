@@ -94,9 +94,10 @@ impl Work {
     /// Says what is wrong with an answer.
     pub(crate) fn check(&self, answer: &str) -> Result<(), String> {
         // An answer that is framed as the only event of a stream is one, too.
-        let json = answer.lines().find_map(|line| line.strip_prefix("data: {")).map(|rest| format!("{{{rest}"));
-        let answer: Value =
-            serde_json::from_str(json.as_deref().unwrap_or(answer)).map_err(|error| format!("{error}: {answer}"))?;
+        let json =
+            answer.lines().find_map(|line| line.strip_prefix("data: {")).map(|rest| format!("{{{rest}"));
+        let answer: Value = serde_json::from_str(json.as_deref().unwrap_or(answer))
+            .map_err(|error| format!("{error}: {answer}"))?;
         let result = &answer["result"];
         let is_right = match &self.expect {
             Expect::Text(text) => {

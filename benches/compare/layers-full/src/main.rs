@@ -6,7 +6,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use compare_common::{Add, AUDIENCE, ISSUER, Rows, SCOPE, TOTAL, tools};
+use compare_common::{AUDIENCE, Add, ISSUER, Rows, SCOPE, TOTAL, tools};
 use hyper_util::service::TowerToHyperService;
 use mcp_layers::dispatch::{CacheHint, Dispatch, Tool};
 use mcp_layers::endpoint::EndpointLayer;
@@ -20,8 +20,8 @@ use mcp_layers::layers::{
 use tower::ServiceBuilder;
 
 fn main() {
-    let mut server = Dispatch::builder("compare", "1.0.0")
-        .with_list_cache(CacheHint::public(Duration::from_secs(3600)));
+    let mut server =
+        Dispatch::builder("compare", "1.0.0").with_list_cache(CacheHint::public(Duration::from_secs(3600)));
     for (name, description) in tools(compare_common::tool_count()) {
         let tool = if name == TOTAL {
             Tool::new(name, async |rows: Rows, _| Ok(rows.answer()))

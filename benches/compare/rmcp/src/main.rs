@@ -10,8 +10,8 @@ use rmcp::handler::server::router::tool::{ToolRoute, ToolRouter};
 use rmcp::handler::server::tool::{ToolCallContext, schema_for_input};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    Tool,
+    CallToolRequestParams, CallToolResponse, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -71,7 +71,8 @@ impl ServerHandler for Server {
 
 fn main() {
     let server = Arc::new(Server::new(compare_common::tool_count()));
-    let config = StreamableHttpServerConfig::default().with_legacy_session_mode(false).with_json_response(true);
+    let config =
+        StreamableHttpServerConfig::default().with_legacy_session_mode(false).with_json_response(true);
     compare_common::serve(async || {
         TowerToHyperService::new(StreamableHttpService::<_, LocalSessionManager>::new(
             move || Ok(Arc::clone(&server)),

@@ -21,5 +21,7 @@ fn main() {
         };
         router = router.tool(tool);
     }
-    compare_common::serve(async || TowerToHyperService::new(HttpTransport::new(router).into_router_at("/mcp")));
+    compare_common::serve(async || {
+        TowerToHyperService::new(HttpTransport::new(router).into_router_at("/mcp"))
+    });
 }
