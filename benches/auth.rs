@@ -2,9 +2,8 @@
 //! verified every time.
 //!
 //! `cargo bench --all-features --bench auth`. A remembered token is to cost at most 1.3 times the call without auth,
-//! measured over a socket, which is how a call arrives; `in_process` leaves the socket out and shows more of it. With
-//! `COUNT=<case>:<times>` in the environment the program runs one case (`none`, `remembered`, `verified`) in process and
-//! nothing else, for `valgrind --tool=callgrind --toggle-collect='*counted*'`.
+//! measured over a socket, which is how a call arrives; `in_process` leaves the socket out and shows more of it. What it
+//! is in instructions, `benches/layers.rs` says.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -38,12 +37,7 @@ const ME: &str = "https://mcp.example.com/mcp";
 const CASES: [&str; 3] = ["none", "remembered", "verified"];
 
 fn main() {
-    if let Ok(wanted) = std::env::var("COUNT") {
-        let (case, times) = wanted.split_once(':').expect("COUNT=<case>:<times>");
-        count(case, times.parse().expect("a number"));
-    } else {
-        divan::main();
-    }
+    divan::main();
 }
 
 static KEY: LazyLock<EncodingKey> = LazyLock::new(|| {
@@ -108,21 +102,6 @@ async fn call(mut stack: Stack, request: Request<Full<Bytes>>) {
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
-}
-
-fn count(case: &str, times: usize) {
-    let (runtime, stack) = (runtime(), stack!(case, Stack));
-    runtime.block_on(call(stack.clone(), request("/mcp")));
-    let requests: Vec<_> = (0..times).map(|_| request("/mcp")).collect();
-    counted(&runtime, &stack, requests);
-}
-
-/// What is counted: neither making keys, which takes another time each time, nor making requests.
-#[inline(never)]
-fn counted(runtime: &Runtime, stack: &Stack, requests: Vec<Request<Full<Bytes>>>) {
-    for request in requests {
-        runtime.block_on(call(stack.clone(), request));
-    }
 }
 
 #[divan::bench(args = CASES)]

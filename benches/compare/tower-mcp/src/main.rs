@@ -1,0 +1,27 @@
+//! tower-mcp's HTTP transport as its documentation shows it, with revision 2026-07-28 compiled in. The axum router that
+//! it makes is served by hyper directly, as the others are.
+
+use compare_common::{Add, Rows, TOTAL, tools};
+use hyper_util::service::TowerToHyperService;
+use tower_mcp::{CallToolResult, HttpTransport, McpRouter, ToolBuilder};
+
+fn main() {
+    let mut router = McpRouter::new().server_info("compare", "1.0.0");
+    for (name, description) in tools(compare_common::tool_count()) {
+        let tool = if name == TOTAL {
+            ToolBuilder::new(name)
+                .description(description)
+                .handler(|rows: Rows| async move { Ok(CallToolResult::text(rows.answer())) })
+                .build()
+        } else {
+            ToolBuilder::new(name)
+                .description(description)
+                .handler(|add: Add| async move { Ok(CallToolResult::text(add.answer())) })
+                .build()
+        };
+        router = router.tool(tool);
+    }
+    compare_common::serve(async || {
+        TowerToHyperService::new(HttpTransport::new(router).into_router_at("/mcp"))
+    });
+}
