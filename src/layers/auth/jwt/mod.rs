@@ -2,6 +2,8 @@
 
 mod keys;
 #[cfg(feature = "jwks")]
+mod live;
+#[cfg(feature = "jwks")]
 mod remote;
 
 use std::fmt;
@@ -19,7 +21,7 @@ pub use self::remote::RemoteKeys;
 
 use self::keys::{Key, KeySet, Wanted};
 #[cfg(feature = "jwks")]
-use self::remote::Live;
+use self::live::Live;
 use super::claims::Expected;
 use super::verifier::{Token, TokenVerifier, Verified, VerifyError};
 
