@@ -203,11 +203,11 @@ impl Place<'_> {
         if self.object.get(name).is_none() {
             return Ok(());
         }
-        self.within(name, |place| match place.object.iter().all(|(_, value)| value.kind() == Kind::String) {
-            true => Ok(()),
-            false => {
-                Err(Rejection::invalid_params(format!("the values of `{}` must be strings", place.path)))
+        self.within(name, |place| {
+            if place.object.iter().all(|(_, value)| value.kind() == Kind::String) {
+                return Ok(());
             }
+            Err(Rejection::invalid_params(format!("the values of `{}` must be strings", place.path)))
         })
     }
 }
