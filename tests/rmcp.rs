@@ -334,30 +334,20 @@ async fn a_version_header_that_comes_twice_of_which_rmcp_takes_the_first() {
 #[tokio::test]
 async fn a_question_that_rmcp_puts_to_a_client_that_cannot_answer() {
     let server = Server::default();
-    let unable = || {
+    let unable = async || {
         let (head, body) = call("ask", json!({})).into_parts();
-        let text = futures_text(body);
+        let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
         Request::from_parts(head, Body::from(text.replace(r#"{"elicitation":{}}"#, "{}")))
     };
-    let (status, answer) = ask(&alone(&server), unable()).await;
+    let (status, answer) = ask(&alone(&server), unable().await).await;
     assert_eq!((status, &answer["result"]["resultType"]), (StatusCode::OK, &json!("input_required")));
-    let answer = ask(&behind(&server, true), unable()).await;
+    let answer = ask(&behind(&server, true), unable().await).await;
     assert_refused(&answer, 400, -32021);
     assert_eq!(answer.1["error"]["data"], json!({"requiredCapabilities": {"elicitation": {"form": {}}}}));
     // In a stream the status has been sent before.
-    let answer = ask(&behind(&server, false), unable()).await;
+    let answer = ask(&behind(&server, false), unable().await).await;
     assert_refused(&answer, 200, -32021);
     assert!(answer.1.get("result").is_none());
-}
-
-/// The text of a body that is there.
-fn futures_text(body: Body) -> String {
-    let waker = std::task::Waker::noop();
-    let mut collecting = Box::pin(body.collect());
-    match collecting.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
-        std::task::Poll::Ready(Ok(collected)) => String::from_utf8(collected.to_bytes().to_vec()).unwrap(),
-        _ => panic!("is there"),
-    }
 }
 
 #[tokio::test]
