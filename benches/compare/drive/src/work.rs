@@ -59,8 +59,8 @@ impl Work {
                 method: "tools/list",
                 tool: None,
                 arguments: Value::Null,
-                expect: Expect::Tools(18),
-                ..call("list", "`tools/list` of 6 KB (protected: from the cache)", 18)
+                expect: Expect::Tools(12),
+                ..call("list", "`tools/list` of 6 KB (protected: from the cache)", 12)
             },
         ]
     }
