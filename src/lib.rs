@@ -17,6 +17,7 @@
 //! |---|---|
 //! | What travels through the layers? | [`message`] |
 //! | Which layers are there? | [`layers`], [`endpoint`] |
+//! | In which order? | [`stack`] |
 //! | How do I write one? | [`policy`] |
 //! | What refuses a request, and how? | [`rejection`] |
 //! | Who produces the answers? | [`dispatch`], [`upstream`] |
@@ -38,6 +39,8 @@ mod cause;
 pub mod clock;
 pub mod dispatch;
 pub mod endpoint;
+#[cfg(any(feature = "cache", feature = "introspection"))]
+mod flight;
 mod idle;
 pub mod layers;
 mod media;
@@ -48,6 +51,7 @@ pub mod protocol;
 pub mod rejection;
 #[doc(hidden)]
 pub mod sse;
+pub mod stack;
 pub mod store;
 #[cfg(any(feature = "jwks", feature = "introspection", feature = "upstream"))]
 mod tls;
@@ -57,6 +61,6 @@ pub mod upstream;
 pub use self::trusted_state::TrustedState;
 
 /// Compiles and runs the examples of the README.
-#[cfg(all(doctest, feature = "schema"))]
+#[cfg(all(doctest, feature = "cache", feature = "schema"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -6,6 +6,10 @@ use http::header::{self, HeaderMap};
 pub(crate) fn essence(headers: &HeaderMap) -> Option<&[u8]> {
     let mut lines = headers.get_all(header::CONTENT_TYPE).into_iter();
     let (Some(line), None) = (lines.next(), lines.next()) else { return None };
+    // What nearly everybody sends need not be taken apart.
+    if line == "application/json" || line == "text/event-stream" {
+        return Some(line.as_bytes());
+    }
     // Behind a comma a second media type would stand, and another reader might take that one.
     let mut values = split(line.as_bytes(), b',');
     let (Some(value), None) = (values.next(), values.next()) else { return None };

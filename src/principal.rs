@@ -1,7 +1,7 @@
 //! Who calls.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
@@ -32,6 +32,8 @@ struct Inner {
     expires_at: Option<SystemTime>,
     claims: Map<String, Value>,
     credential: Option<Partition>,
+    /// Digested when it is first asked for: whoever is remembered between requests is digested once.
+    partition: OnceLock<Partition>,
 }
 
 /// An opaque digest that tells callers apart. Equal digests mean the same caller.
@@ -87,6 +89,7 @@ impl Principal {
             expires_at: None,
             claims: Map::new(),
             credential: None,
+            partition: OnceLock::new(),
         }))
     }
 
@@ -98,7 +101,10 @@ impl Principal {
     /// The same, acting through the client `client`.
     #[must_use]
     pub fn with_client(self, client: impl Into<String>) -> Self {
-        self.with(|inner| inner.client = Some(client.into()))
+        self.with(|inner| {
+            inner.client = Some(client.into());
+            inner.partition = OnceLock::new();
+        })
     }
 
     /// The same with these scopes and no others.
@@ -178,8 +184,9 @@ impl Principal {
     /// A digest of issuer, subject and client: the same while tokens come and go.
     #[must_use]
     pub fn partition(&self) -> Partition {
-        let client = self.client().map(str::as_bytes);
-        Partition::of("principal", &[Some(self.issuer().as_bytes()), Some(self.subject().as_bytes()), client])
+        let parts =
+            || [Some(self.issuer()), Some(self.subject()), self.client()].map(|part| part.map(str::as_bytes));
+        *self.0.partition.get_or_init(|| Partition::of("principal", &parts()))
     }
 
     /// A digest of the very credential that was presented, if it is known: another for each token.
@@ -219,6 +226,15 @@ mod tests {
         for (at, one) in partitions.iter().enumerate() {
             assert!(!partitions[..at].contains(one), "{at}");
         }
+    }
+
+    #[test]
+    fn another_client_is_another_caller_also_after_the_first_was_asked_for() {
+        let ada = Principal::new("i", "ada");
+        let (before, other) = (ada.partition(), ada.clone().with_client("c"));
+        assert_ne!(before, other.partition());
+        assert_eq!(other.partition(), Principal::new("i", "ada").with_client("c").partition());
+        assert_eq!(before, ada.partition());
     }
 
     #[test]

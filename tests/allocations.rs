@@ -5,9 +5,15 @@ use std::num::NonZeroUsize;
 use http::Request;
 use mcp_layers::catalog::StaticCatalog;
 use mcp_layers::layers::guard::Guard;
-use mcp_layers::layers::{HeadersLayer, LimitsLayer, OriginLayer, VersionLayer};
-use mcp_layers::message::Message;
+use mcp_layers::layers::request_state::{Binding, StateKey, StateKeys, StateSealer};
+use mcp_layers::layers::scope::{ScopeLayer, ScopeRules};
+use mcp_layers::layers::{
+    CapabilityLayer, HeadersLayer, LimitsLayer, OriginLayer, RequestStateLayer, VersionLayer,
+};
+use mcp_layers::message::{Answer, Message, RawObject, Reply};
 use mcp_layers::policy::Policy;
+use mcp_layers::principal::Principal;
+use mcp_layers::protocol::ClientCapabilities;
 use serde_json::json;
 
 fn call(arguments: &str) -> bytes::Bytes {
@@ -91,6 +97,73 @@ fn the_version_layer_allocates_for_the_revision_that_it_leaves_only() {
     // The map of the extensions, its table and the value; where there are extensions already, the value alone.
     assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 3);
     assert!(allocations(|| version.policy().on_request(&mut request).unwrap()) <= 1);
+}
+
+fn keys() -> StateKeys {
+    StateKeys::new([StateKey::new(&[7; 32]).unwrap()]).unwrap()
+}
+
+/// What the request half and the reply half of a layer allocate for a call that needs nothing of it.
+fn both_halves<P: Policy>(policy: &P, request: &mut Request<Message>) -> (u64, u64) {
+    let reply = r#"{"content":[],"resultType":"complete"}"#;
+    let answer = Answer::result(Some(1.into()), RawObject::parse(reply).unwrap());
+    let mut response = http::Response::new(Reply::Answer(answer));
+    let mut memo = None;
+    let on_request = allocations(|| memo = Some(policy.on_request(request).unwrap()));
+    (on_request, allocations(|| policy.on_reply(memo.take().unwrap(), &mut response)))
+}
+
+#[test]
+fn capabilities_and_scopes_allocate_nothing_for_what_they_let_pass() {
+    let mut request = request();
+    let capability = CapabilityLayer::new()
+        .with_tool("other", &ClientCapabilities::new().with_roots())
+        .with_offered(["tools"]);
+    assert_eq!(both_halves(capability.policy(), &mut request), (0, 0));
+
+    request.extensions_mut().insert(Principal::new("i", "ada").with_scopes(["a", "b"]));
+    let rules = ScopeRules::new().with_endpoint("a").with_tool("t", "b").with_resource_prefix("x://", "c");
+    let scope = ScopeLayer::new(rules).unwrap();
+    assert_eq!(both_halves(scope.policy(), &mut request), (0, 0));
+}
+
+#[test]
+fn request_state_allocates_nothing_for_a_call_without_state() {
+    use tower::{Layer as _, Service as _, service_fn};
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let inner = service_fn(async |_: Request<Message>| {
+        let answer = Answer::result(Some(1.into()), RawObject::new());
+        Ok::<_, std::convert::Infallible>(http::Response::new(Reply::Answer(answer)))
+    });
+    let request = || {
+        let mut request = request();
+        request.extensions_mut().insert(Principal::new("i", "ada"));
+        request
+    };
+    let (mut bare, mut sealing) = (inner, RequestStateLayer::new(keys(), "a").layer(inner));
+    let without = request();
+    let without = allocations(|| runtime.block_on(bare.call(without)).unwrap());
+    let with = request();
+    let with = allocations(|| runtime.block_on(sealing.call(with)).unwrap());
+    assert_eq!(with, without);
+}
+
+#[test]
+fn sealing_takes_two_allocations_and_opening_one_whatever_the_size() {
+    let message = Message::parse(call(r#"{"a":1}"#)).unwrap();
+    let sealer = StateSealer::new(keys(), "a");
+    let binding = Binding::new(&message, None).unwrap();
+    for size in [0, 100, 10_000] {
+        let state = "s".repeat(size);
+        let mut text = String::new();
+        // What is authenticated, and the text that it is written as.
+        assert_eq!(allocations(|| text = sealer.seal(&state, &binding, None).unwrap()), 2);
+        // The bytes, which become the state.
+        assert_eq!(allocations(|| sealer.open(&text, &binding).unwrap()), 1);
+    }
+    // What is digested, the objects that are open, and the members of the one.
+    assert_eq!(allocations(|| Binding::new(&message, None).unwrap()), 3);
 }
 
 /// One call through the whole stack, from the bytes of the request to those of the response.

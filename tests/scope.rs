@@ -197,6 +197,19 @@ async fn an_unknown_tool_is_never_a_challenge() {
 }
 
 #[tokio::test]
+async fn without_a_catalog_a_name_needs_what_a_tool_of_that_name_would() {
+    let rules = || ScopeRules::new().with_default("other").with_tool("write", "files:write");
+    call(rules(), "", "rm").await.lacks("other");
+    call(rules(), "files:write", "rm").await.lacks("other");
+    // Who may use it, and everybody where there is no default, learns from the server that there is none.
+    for (rules, scopes) in [(rules(), "other"), (ScopeRules::new(), "")] {
+        let sent = call(rules, scopes, "rm").await;
+        assert_eq!((sent.status, sent.challenge, sent.calls), (400, None, 1), "{}", sent.text);
+        assert_eq!(sent.body["error"]["code"], -32602);
+    }
+}
+
+#[tokio::test]
 async fn a_hidden_tool_looks_exactly_like_one_that_does_not_exist() {
     let hide = || rules().with_hidden_denials(true);
     let theirs = server().oneshot(Request::new(message("tools/call", &json!({"name": "write"}))));

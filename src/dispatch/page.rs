@@ -2,8 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64_simd::URL_SAFE_NO_PAD;
 use bytestring::ByteString;
 
 use super::registry::Registry;
@@ -57,7 +56,10 @@ pub(super) fn page<'a, T: 'a>(
     result.push_text(member, list.into());
     if let (true, Some(serial)) = (more, ends_with) {
         let mut cursor = String::new();
-        write_string(&URL_SAFE_NO_PAD.encode(format!("{}\n{serial}", registry.kind())), &mut cursor);
+        write_string(
+            &URL_SAFE_NO_PAD.encode_to_string(format!("{}\n{serial}", registry.kind())),
+            &mut cursor,
+        );
         result.push_text("nextCursor", cursor.into());
     }
     Ok(result)
@@ -65,7 +67,7 @@ pub(super) fn page<'a, T: 'a>(
 
 /// The serial in a cursor of a list of this kind.
 fn read_cursor(cursor: &str, kind: &str) -> Option<u64> {
-    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode_to_vec(cursor).ok()?).ok()?;
     let digits = text.strip_prefix(kind)?.strip_prefix('\n')?;
     let serial: u64 = digits.parse().ok()?;
     // One number has one cursor.
@@ -134,9 +136,9 @@ mod tests {
     #[test]
     fn a_cursor_that_this_list_did_not_give_is_refused() {
         let registry = registry(&["a"]);
-        let foreign = URL_SAFE_NO_PAD.encode("prompt\n1");
-        let future = URL_SAFE_NO_PAD.encode("tool\n2");
-        let padded = URL_SAFE_NO_PAD.encode("tool\n01");
+        let foreign = URL_SAFE_NO_PAD.encode_to_string("prompt\n1");
+        let future = URL_SAFE_NO_PAD.encode_to_string("tool\n2");
+        let padded = URL_SAFE_NO_PAD.encode_to_string("tool\n01");
         for cursor in [
             "\"\"",
             "\"bogus\"",

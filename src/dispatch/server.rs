@@ -1,10 +1,10 @@
 //! What all calls of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytestring::ByteString;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::message::RawObject;
 use crate::protocol::meta;
@@ -17,13 +17,21 @@ pub(super) struct Server {
     /// The `_meta` of a result that has none of its own.
     meta: ByteString,
     closing: AtomicBool,
-    in_flight: watch::Sender<usize>,
+    in_flight: AtomicUsize,
+    /// Tells those who wait for it that a closed server has no call at work any more.
+    idle: Notify,
 }
 
 impl Server {
     pub(super) fn new(info: ByteString) -> Self {
         let meta = format!("{{\"{}\":{info}}}", meta::SERVER_INFO).into();
-        Self { info, meta, closing: AtomicBool::new(false), in_flight: watch::Sender::new(0) }
+        Self {
+            info,
+            meta,
+            closing: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            idle: Notify::new(),
+        }
     }
 
     /// Adds to a result what every result has: its type and who gave it. What the handler said stays.
@@ -49,7 +57,7 @@ impl Server {
     /// Counts one more call; `None` once the server is closing.
     pub(super) fn begin(self: &Arc<Self>) -> Option<InFlight> {
         // Counted first: a close that misses the flag then waits for this call.
-        self.in_flight.send_modify(|calls| *calls += 1);
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
         let call = InFlight(Arc::clone(self));
         (!self.closing.load(Ordering::SeqCst)).then_some(call)
     }
@@ -63,10 +71,18 @@ impl Server {
         self.closing.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until no call is at work.
+    /// Waits until no call is at work. The server must be closed, or else nobody tells of the last call's end.
     pub(super) async fn idle(&self) {
-        // The sender lives as long as `self`, so there is no error to see.
-        let _ = self.in_flight.subscribe().wait_for(|calls| *calls == 0).await;
+        loop {
+            let idle = self.idle.notified();
+            let mut idle = std::pin::pin!(idle);
+            // Waits from before the look at the count: an end that comes in between is not missed.
+            idle.as_mut().enable();
+            if self.in_flight.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            idle.await;
+        }
     }
 }
 
@@ -76,6 +92,8 @@ pub(super) struct InFlight(Arc<Server>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.send_modify(|calls| *calls -= 1);
+        if self.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_closing() {
+            self.0.idle.notify_waiters();
+        }
     }
 }

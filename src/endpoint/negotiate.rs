@@ -7,6 +7,9 @@ use http::{Method, StatusCode};
 use crate::media::{self, is_plain, split};
 use crate::rejection::Rejection;
 
+/// What nearly every client sends, so that it need not be taken apart each time.
+const USUAL_ACCEPT: &[u8] = b"application/json, text/event-stream";
+
 /// Which of the two framings the client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Accepts {
@@ -98,10 +101,13 @@ impl Best {
 
 /// Reads `Accept` (RFC 9110, section 12.5.1). No media range at all accepts everything.
 fn accepts(headers: &HeaderMap) -> Accepts {
+    let lines = headers.get_all(header::ACCEPT);
+    if lines.iter().eq([USUAL_ACCEPT]) {
+        return Accepts { json: true, sse: true };
+    }
     let (mut json, mut sse) = (Best::default(), Best::default());
     let mut everything = true;
-    let lines = headers.get_all(header::ACCEPT).into_iter();
-    for range in lines.flat_map(|line| split(line.as_bytes(), b',')) {
+    for range in lines.iter().flat_map(|line| split(line.as_bytes(), b',')) {
         let mut parts = split(range, b';').map(<[u8]>::trim_ascii);
         let Some(name) = parts.next().filter(|name| !name.is_empty()) else { continue };
         everything = false;

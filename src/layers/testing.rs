@@ -1,20 +1,27 @@
 //! What the tests of the layers share.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Once};
+use std::task::{Context, Poll};
 
+use futures_core::Stream;
 use http::{Request, Response};
 use serde_json::Value;
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
-use crate::message::{Answer, Message, RawObject, Reply};
+use crate::message::{Answer, Event, Message, RawObject, Reply, ReplyStream};
 
 /// What a layer made of one request: the answer, and whether the inner service was called.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) status: u16,
     pub(super) body: Value,
+    /// Whether the answer came at the end of a stream.
+    pub(super) streamed: bool,
     pub(super) calls: usize,
 }
 
@@ -87,11 +94,40 @@ where
     let response =
         layer.layer(Inner::new(inner)).oneshot(request).await.unwrap_or_else(|never| match never {});
     let status = response.status().as_u16();
-    let body = match response.body() {
-        Reply::Answer(answer) => serde_json::from_str(&answer.to_string()).expect("an answer is JSON"),
-        _ => Value::Null,
+    let mut reply = response.into_body();
+    let streamed = matches!(reply, Reply::Stream(_));
+    let answer = match &mut reply {
+        Reply::Answer(answer) => Some(answer.to_string()),
+        Reply::Stream(stream) => last_of(stream).await,
+        Reply::Accepted => None,
     };
-    Outcome { status, body, calls: calls.load(Ordering::Relaxed) }
+    let body = answer.map(|answer| serde_json::from_str(&answer).expect("an answer is JSON"));
+    let calls = calls.load(Ordering::Relaxed);
+    Outcome { status, body: body.unwrap_or_default(), streamed, calls }
+}
+
+async fn last_of(stream: &mut ReplyStream) -> Option<String> {
+    while let Some(event) = poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await {
+        if let Event::Answer(answer) = event {
+            return Some(answer.to_string());
+        }
+    }
+    None
+}
+
+/// A stream that has this answer at its end, and nothing before.
+pub(super) fn streamed(answer: Answer) -> Reply {
+    struct Once(Option<Answer>);
+
+    impl Stream for Once {
+        type Item = Event;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Event>> {
+            Poll::Ready(self.0.take().map(Event::Answer))
+        }
+    }
+
+    Reply::Stream(ReplyStream::new(Once(Some(answer))))
 }
 
 /// A request for the JSON text `body` with these header lines.
@@ -106,14 +142,20 @@ pub(super) fn request<'a>(
     builder.body(Message::parse(body.to_owned()).expect("a message")).expect("a request")
 }
 
-/// What is logged while `work` runs.
+/// What is logged while `work` runs, by this thread.
+///
+/// The subscriber is that of the whole process: one of a thread alone misses what another thread logs first, because
+/// that it is of no interest there is remembered for all.
 pub(super) fn logged(work: impl FnOnce()) -> String {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct Lines;
+
+    thread_local! {
+        static LINES: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+    }
 
     impl std::io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            LINES.with_borrow_mut(|lines| lines.as_mut().map_or(Ok(bytes.len()), |lines| lines.write(bytes)))
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -121,9 +163,12 @@ pub(super) fn logged(work: impl FnOnce()) -> String {
         }
     }
 
-    let lines = Lines::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(subscriber, work);
-    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    static BEGIN: Once = Once::new();
+    BEGIN.call_once(|| {
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Lines).finish();
+        tracing::subscriber::set_global_default(subscriber).expect("no other test sets one");
+    });
+    LINES.set(Some(Vec::new()));
+    work();
+    String::from_utf8(LINES.take().unwrap_or_default()).unwrap()
 }

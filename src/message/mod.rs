@@ -138,18 +138,18 @@ impl Message {
         let too_many =
             [Some(&envelope), params.as_ref(), meta.as_ref()].into_iter().flatten().any(Opened::is_overfull);
         let (envelope, duplicate) = envelope.into_parts(text.clone());
-        let has_result = envelope.get("result").is_some() || envelope.get("error").is_some();
-        if has_result && envelope.get("method").is_none() {
+        let Known { jsonrpc, id, method, params: given_params, outcome } = Known::of(&envelope);
+        if outcome && method.is_none() {
             return Err(ParseError::invalid(
                 None,
                 "responses are not accepted: the body must be a request or a notification",
             ));
         }
-        let id = match envelope.get_shared("id") {
+        let id = match id {
             None => None,
             // Which of the two is meant cannot be known.
             Some(_) if duplicate.as_deref() == Some("id") => None,
-            Some(text) => Some(RequestId::from_shared(text).ok_or_else(|| {
+            Some(id) => Some(RequestId::from_shared(text.slice_ref(id.text())).ok_or_else(|| {
                 ParseError::invalid(
                     None,
                     "`id` must be a string or an integer; leave it out for a notification",
@@ -163,16 +163,16 @@ impl Message {
         if too_many {
             return Err(invalid("the message has more than 1024 members in one object"));
         }
-        if envelope.get("jsonrpc").and_then(Raw::to_str).as_deref() != Some("2.0") {
+        if jsonrpc.and_then(Raw::to_str).as_deref() != Some("2.0") {
             return Err(invalid("`jsonrpc` must be the string \"2.0\""));
         }
-        let method = match envelope.get("method").map(Raw::to_str) {
+        let method = match method.map(Raw::to_str) {
             Some(Some(Cow::Borrowed(method))) => Text::Shared(text.slice_ref(method)),
             Some(Some(Cow::Owned(method))) => Text::Shared(method.into()),
             Some(None) => return Err(invalid("`method` must be a string")),
             None => return Err(invalid("`method` is missing")),
         };
-        if has_result {
+        if outcome {
             return Err(invalid("a request has no `result` and no `error`"));
         }
         let open = |opened: Option<Opened>, place: &str| match opened
@@ -183,7 +183,7 @@ impl Message {
             Some(Err(error)) => Err(invalid(&format!("in `{place}`, {error}"))),
         };
         let params = open(params, "params")?;
-        if params.is_none() && envelope.get("params").is_some() {
+        if params.is_none() && given_params.is_some() {
             return Err(invalid("`params` must be an object"));
         }
         let meta = open(meta, "params._meta")?.map(Meta);
@@ -365,6 +365,38 @@ impl Message {
         inner.meta = meta;
         inner.edited = true;
         Ok(done)
+    }
+}
+
+/// The members of an envelope that mean something; where a name comes twice, the first of them.
+#[derive(Default)]
+struct Known<'a> {
+    jsonrpc: Option<Raw<'a>>,
+    id: Option<Raw<'a>>,
+    method: Option<Raw<'a>>,
+    params: Option<Raw<'a>>,
+    /// Whether there is a `result` or an `error`.
+    outcome: bool,
+}
+
+impl<'a> Known<'a> {
+    fn of(envelope: &'a RawObject) -> Self {
+        let mut known = Self::default();
+        for (name, value) in envelope.iter() {
+            let place = match name {
+                "jsonrpc" => &mut known.jsonrpc,
+                "id" => &mut known.id,
+                "method" => &mut known.method,
+                "params" => &mut known.params,
+                "result" | "error" => {
+                    known.outcome = true;
+                    continue;
+                }
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        known
     }
 }
 

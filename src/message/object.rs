@@ -89,6 +89,23 @@ impl Text {
             Self::Digits(digits) => digits.as_str(),
         }
     }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Source(span) => (span.end - span.start) as usize,
+            Self::Static(text) => text.len(),
+            Self::Shared(text) => text.len(),
+            Self::Digits(digits) => digits.digits.len() - digits.start,
+        }
+    }
+
+    /// The same as bytes, which saves looking for the borders of characters where texts are only compared.
+    fn bytes<'a>(&'a self, source: &'a str) -> &'a [u8] {
+        match self {
+            Self::Source(span) => &source.as_bytes()[span.start as usize..span.end as usize],
+            other => other.of(source).as_bytes(),
+        }
+    }
 }
 
 /// The text is not a JSON object without duplicate names.
@@ -177,10 +194,11 @@ impl RawObject {
     /// The value of the member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Raw<'_>> {
-        self.members
-            .iter()
-            .find(|member| member.name.of(&self.source) == name)
-            .map(|member| Raw(member.value.of(&self.source)))
+        self.member(name).map(|member| Raw(member.value.of(&self.source)))
+    }
+
+    fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name.bytes(&self.source) == name.as_bytes())
     }
 
     /// Opens the member `name`, sharing this object's text; `None` if there is no such member.
@@ -194,8 +212,7 @@ impl RawObject {
     /// The value of the member `name` as shared text that outlives this object without a copy.
     #[must_use]
     pub fn get_shared(&self, name: &str) -> Option<ByteString> {
-        let member = self.members.iter().find(|member| member.name.of(&self.source) == name)?;
-        Some(self.shared(&member.value))
+        Some(self.shared(&self.member(name)?.value))
     }
 
     fn shared(&self, text: &Text) -> ByteString {
@@ -269,7 +286,7 @@ impl RawObject {
     fn put(&mut self, name: &str, value: Text) {
         self.whole = None;
         let source = &self.source;
-        match self.members.iter_mut().find(|member| member.name.of(source) == name) {
+        match self.members.iter_mut().find(|member| member.name.bytes(source) == name.as_bytes()) {
             Some(member) => member.value = value,
             None => self.members.push(Member { name: Text::Shared(name.into()), value }),
         }
@@ -303,7 +320,7 @@ impl RawObject {
             let text = whole.of(&self.source);
             return (text.len() >= at_least).then(|| (None, self.source.slice_ref(text)));
         }
-        let lengths = self.members.iter().map(|member| member.value.of(&self.source).len());
+        let lengths = self.members.iter().map(|member| member.value.len());
         let (longest, length) = lengths.enumerate().max_by_key(|&(_, length)| length)?;
         (length >= at_least).then(|| (Some(longest), self.shared(&self.members[longest].value)))
     }
@@ -318,16 +335,21 @@ impl RawObject {
     fn write_members(&self, left_out: Option<usize>, out: &mut String) -> usize {
         let mut gap = out.len();
         out.push('{');
-        for (index, (name, value)) in self.iter().enumerate() {
+        for (index, member) in self.members.iter().enumerate() {
             if index > 0 {
                 out.push(',');
             }
-            write_string(name, out);
+            let name = member.name.of(&self.source);
+            match member.name {
+                // It had no escapes, and needs none.
+                Text::Source(_) | Text::Static(_) => write_quoted(name, out),
+                Text::Shared(_) | Text::Digits(_) => write_string(name, out),
+            }
             out.push(':');
             if Some(index) == left_out {
                 gap = out.len();
             } else {
-                out.push_str(value.text());
+                out.push_str(member.value.of(&self.source));
             }
         }
         out.push('}');
@@ -338,7 +360,12 @@ impl RawObject {
     pub(crate) fn written_len(&self) -> usize {
         match self.whole {
             Some(whole) => whole.of(&self.source).len(),
-            None => 2 + self.iter().map(|(name, value)| name.len() + value.text().len() + 4).sum::<usize>(),
+            None if self.members.is_empty() => 2,
+            // One comma less than there are members.
+            None => {
+                let members = self.members.iter();
+                1 + members.map(|member| member.name.len() + member.value.len() + 4).sum::<usize>()
+            }
         }
     }
 }
@@ -346,12 +373,16 @@ impl RawObject {
 /// Appends `string` as a JSON string.
 pub(crate) fn write_string(string: &str, out: &mut String) {
     if string.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-        out.push('"');
-        out.push_str(string);
-        out.push('"');
+        write_quoted(string, out);
     } else {
         out.push_str(&serde_json::Value::from(string).to_string());
     }
+}
+
+fn write_quoted(string: &str, out: &mut String) {
+    out.push('"');
+    out.push_str(string);
+    out.push('"');
 }
 
 impl fmt::Display for RawObject {
@@ -433,23 +464,27 @@ impl Opened {
 
     /// The object, and a name that comes twice in it.
     pub(super) fn into_parts(self, source: ByteString) -> (RawObject, Option<String>) {
-        let duplicate =
-            duplicate(self.members.iter().map(|member| member.name.of(&source))).map(str::to_owned);
+        let duplicate = duplicate(&self.members, &source).map(str::to_owned);
         (RawObject { whole: Some(self.whole), members: self.members, source }, duplicate)
     }
 }
 
 /// The first name that comes a second time.
-fn duplicate<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    if names.clone().nth(FEW).is_none() {
-        let mut rest = names.clone().enumerate();
-        return rest
-            .find(|&(at, name)| names.clone().take(at).any(|earlier| earlier == name))
-            .map(|(_, name)| name);
-    }
-    let mut seen = HashSet::new();
-    let mut names = names;
-    names.find(|&name| !seen.insert(name))
+fn duplicate<'a>(members: &'a [Member], source: &'a str) -> Option<&'a str> {
+    let second = if members.len() <= FEW {
+        // All at once: most pairs differ in length already.
+        let mut names = [&[][..]; FEW];
+        let mut all = members.iter().enumerate();
+        all.find(|&(at, member)| {
+            names[at] = member.name.bytes(source);
+            names[..at].contains(&names[at])
+        })
+        .map(|(_, member)| member)
+    } else {
+        let mut seen = HashSet::with_capacity(members.len());
+        members.iter().find(|member| !seen.insert(member.name.bytes(source)))
+    };
+    second.map(|member| member.name.of(source))
 }
 
 #[cfg(test)]

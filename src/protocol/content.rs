@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -97,13 +96,13 @@ impl Content {
     /// An image, given as its bytes.
     #[must_use]
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<Text>) -> Self {
-        Self::new(Block::Image { data: STANDARD.encode(bytes).into(), mime_type: mime_type.into() })
+        Self::new(Block::Image { data: STANDARD.encode_to_string(bytes).into(), mime_type: mime_type.into() })
     }
 
     /// Sound, given as its bytes.
     #[must_use]
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<Text>) -> Self {
-        Self::new(Block::Audio { data: STANDARD.encode(bytes).into(), mime_type: mime_type.into() })
+        Self::new(Block::Audio { data: STANDARD.encode_to_string(bytes).into(), mime_type: mime_type.into() })
     }
 
     /// A resource's contents, embedded.
@@ -208,7 +207,7 @@ impl ResourceContents {
     /// Anything else, given as its bytes.
     #[must_use]
     pub fn blob(uri: impl Into<Text>, bytes: impl AsRef<[u8]>) -> Self {
-        let blob = Some(STANDARD.encode(bytes).into());
+        let blob = Some(STANDARD.encode_to_string(bytes).into());
         Self { uri: uri.into(), mime_type: None, text: None, blob, meta: Map::new() }
     }
 

@@ -88,8 +88,8 @@ impl Revision {
         }
     }
 
-    /// The revision that a request speaks: what [`VersionLayer`](crate::layers::VersionLayer) has found out, or else what
-    /// `_meta` says.
+    /// The revision that a request speaks: what `_meta` says, unless the extensions say something else. Behind
+    /// [`VersionLayer`](crate::layers::VersionLayer) it is one that the server supports.
     #[must_use]
     pub fn of(request: &Request<Message>) -> Option<Self> {
         let found = request.extensions().get().copied();

@@ -15,9 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use pin_project::pin_project;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tower::{Layer as _, Service};
 
 use super::{InvalidTarget, TimedOut, UpstreamLayer, UpstreamService};
@@ -130,15 +128,8 @@ impl HttpUpstream {
     /// # Errors
     /// If `pem` is not PEM, or holds no certificate of an authority.
     pub fn with_authorities(self, pem: &[u8]) -> Result<Self, InvalidAuthorities> {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|_| InvalidAuthorities)?;
-            roots.add(certificate).map_err(|_| InvalidAuthorities)?;
-        }
-        if roots.is_empty() {
-            return Err(InvalidAuthorities);
-        }
-        Ok(self.with(|settings| settings.tls = tls::of(roots)))
+        let tls = tls::of(pem).ok_or(InvalidAuthorities)?;
+        Ok(self.with(|settings| settings.tls = tls))
     }
 
     /// A service of messages that asks the server at `url`. With settings of your own,

@@ -1,12 +1,12 @@
 //! An issuer of tokens, and a server in front of which they are shown.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64_simd::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -21,6 +21,7 @@ use rsa::Generate as _;
 use rsa::pkcs1::EncodeRsaPrivateKey as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
 pub(crate) const ISSUER: &str = "https://issuer.example";
@@ -92,7 +93,7 @@ impl Signer {
 }
 
 pub(crate) fn encode(value: &Value) -> String {
-    URL_SAFE_NO_PAD.encode(value.to_string())
+    URL_SAFE_NO_PAD.encode_to_string(value.to_string())
 }
 
 /// The claims of a good token, with this change.
@@ -129,9 +130,24 @@ pub(crate) struct Issuer {
 
 impl Issuer {
     pub(crate) async fn start(mode: Mode) -> Self {
+        Self::listen(mode, None).await
+    }
+
+    /// The same over TLS, with a certificate for `name`, and the certificate of the authority that vouches for it.
+    pub(crate) async fn start_over_tls(mode: Mode, name: &str) -> (Self, String) {
+        let (acceptor, root) = tls(name);
+        (Self::listen(mode, Some(acceptor)).await, root)
+    }
+
+    async fn listen(mode: Mode, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
         let this = Self {
-            url: format!("http://{}", listener.local_addr().expect("an address")),
+            url: if tls.is_some() {
+                format!("https://localhost:{port}")
+            } else {
+                format!("http://127.0.0.1:{port}")
+            },
             mode: Arc::new(Mutex::new(mode)),
             requests: Arc::default(),
             connections: Arc::default(),
@@ -143,10 +159,16 @@ impl Issuer {
                 issuer.connections.fetch_add(1, Ordering::Relaxed);
                 let issuer = issuer.clone();
                 let service = hyper::service::service_fn(move |request| issuer.clone().answer(request));
+                let tls = tls.clone();
                 tokio::spawn(async move {
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
+                    let server = hyper::server::conn::http1::Builder::new();
+                    match tls {
+                        None => drop(server.serve_connection(TokioIo::new(stream), service).await),
+                        Some(tls) => {
+                            let Ok(stream) = tls.accept(stream).await else { return };
+                            drop(server.serve_connection(TokioIo::new(stream), service).await);
+                        }
+                    }
                 });
             }
         });
@@ -195,6 +217,64 @@ impl Issuer {
             }
             Mode::Hang => std::future::pending().await,
         })
+    }
+}
+
+/// An authority made for this, and a server with a certificate of its for `name`.
+fn tls(name: &str) -> (TlsAcceptor, String) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use tokio_rustls::rustls::{ServerConfig, crypto::ring, pki_types::PrivatePkcs8KeyDer};
+
+    let mut authority = CertificateParams::new([]).expect("no names");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    let root = authority.self_signed(&key).expect("a certificate").pem();
+    let authority = Issuer::new(authority, key);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = CertificateParams::new([name.to_owned()]).expect("a name");
+    let certificate = certificate.signed_by(&key, &authority).expect("a certificate");
+    let config = ServerConfig::builder_with_provider(ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.into()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+        .expect("a certificate and its key");
+    (TlsAcceptor::from(Arc::new(config)), root)
+}
+
+/// What is logged on this thread, which is a test's own.
+///
+/// The subscriber is that of the whole process: one of a thread alone misses what another thread logs first, because
+/// that it is of no interest there is remembered for all.
+pub(crate) struct Log;
+
+thread_local! {
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Log {
+    /// Begins to collect.
+    pub(crate) fn begin() {
+        static BEGIN: Once = Once::new();
+        BEGIN.call_once(|| {
+            let subscriber = tracing_subscriber::fmt().with_ansi(false).with_env_filter("mcp_layers=trace");
+            subscriber.with_writer(|| Self).init();
+        });
+        LOG.take();
+    }
+
+    pub(crate) fn text() -> String {
+        LOG.with_borrow(|log| String::from_utf8(log.clone()).expect("text"))
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

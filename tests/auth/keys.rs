@@ -8,7 +8,7 @@ use http::StatusCode;
 use mcp_layers::layers::auth::{JwtVerifier, RemoteKeys};
 use serde_json::json;
 
-use crate::issuer::{Guarded, ISSUER, Issuer, ME, Mode, NOW, claims, eddsa, good, jwks, rs256};
+use crate::issuer::{Guarded, ISSUER, Issuer, Log, ME, Mode, NOW, claims, eddsa, es256, good, jwks, rs256};
 
 const UNKNOWN: &str = "the token is signed with a key that the issuer does not publish";
 
@@ -134,20 +134,27 @@ async fn answers_that_are_no_keys_are_an_outage() {
 async fn an_issuer_that_hangs_is_given_up_on_and_holds_nobody_else() {
     let signer = eddsa("d", 1);
     let issuer = Issuer::with_keys(&[&signer]).await;
-    let server = Arc::new(guarded(remote(&issuer).with_timeout(Duration::from_millis(200))));
+    let server = Arc::new(guarded(remote(&issuer)));
     let token = signer.sign(&good());
     server.show(&token).await.passed();
     issuer.set(Mode::Hang);
     server.later(10);
+    // From here on nothing is left to happen but that time passes, and it does once nothing else can.
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
     let waiting = tokio::spawn({
         let (server, token) = (Arc::clone(&server), eddsa("new", 2).sign(&good()));
         async move { server.show(&token).await }
     });
-    issuer.asked(2).await;
+    tokio::task::yield_now().await;
     let other = signer.sign(&claims(|claims| claims["sub"] = "bob".into()));
     server.show(&other).await.passed();
     assert!(!waiting.is_finished(), "known keys wait for no fetch");
+    assert_eq!(start.elapsed(), Duration::ZERO);
     waiting.await.expect("an answer").unavailable("10");
+    // The runtime's timers tick in milliseconds.
+    let waited = start.elapsed();
+    assert!(Duration::from_secs(5) <= waited && waited < Duration::from_millis(5_005), "{waited:?}");
 }
 
 #[tokio::test]
@@ -163,7 +170,19 @@ async fn a_caller_that_hangs_up_does_not_stop_the_fetch_of_the_others() {
 }
 
 #[tokio::test]
+async fn tokens_of_each_kind_are_verified_with_keys_that_are_fetched() {
+    let signers = [rs256("r", 0), es256("e"), eddsa("d", 1)];
+    let issuer = Issuer::with_keys(&signers.each_ref()).await;
+    let server = guarded(remote(&issuer));
+    for signer in &signers {
+        server.show(&signer.sign(&good())).await.passed();
+    }
+    issuer.asked(1).await;
+}
+
+#[tokio::test]
 async fn odd_keys_are_skipped_and_the_others_are_good() {
+    Log::begin();
     let signer = eddsa("d", 1);
     let issuer = Issuer::start(Mode::Text(
         json!({"keys": [7, {}, {"kty": "EC", "crv": "P-521"}, {"kty": "RSA", "n": "AQAB", "e": "AQAB"}, signer.jwk()]})
@@ -173,6 +192,8 @@ async fn odd_keys_are_skipped_and_the_others_are_good() {
     let server = guarded(remote(&issuer));
     server.show(&signer.sign(&good())).await.passed();
     assert_eq!(issuer.connections.load(Ordering::Relaxed), 1);
+    let log = Log::text();
+    assert_eq!(log.matches("skipped a key of a JWK set").count(), 4, "{log}");
 }
 
 #[tokio::test]

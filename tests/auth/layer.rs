@@ -11,7 +11,7 @@ use mcp_layers::layers::auth::{AuthLayer, ProtectedResource, Token, TokenVerifie
 use mcp_layers::principal::Principal;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-use crate::issuer::{Guarded, METADATA, resource};
+use crate::issuer::{Guarded, Log, METADATA, resource};
 
 /// Knows the token `good`, and counts how often it is asked.
 #[derive(Clone, Default)]
@@ -204,26 +204,7 @@ async fn an_inner_challenge_is_settled_and_others_are_kept() {
 
 #[tokio::test]
 async fn nothing_shows_a_token() {
-    use std::io::Write;
-    use std::sync::Mutex;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    Log::begin();
     let server = Guarded::new(Counting::default());
     for token in ["sesame", "down", "sesame"] {
         let sent = server.show(token).await;
@@ -231,7 +212,7 @@ async fn nothing_shows_a_token() {
     }
     let token = Token::new("sesame", std::time::SystemTime::UNIX_EPOCH);
     assert!(!format!("{token:?} {:?}", server.layer).contains("sesame"));
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = Log::text();
     assert!(log.contains("refused a bearer token") && !log.contains("sesame"), "{log}");
 }
 

@@ -7,3 +7,4 @@ mod jwt;
 mod keys;
 mod layer;
 mod sockets;
+mod tls;

@@ -1,18 +1,23 @@
 //! The whole stack in axum, in plain hyper and over HTTP/2.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use http::{Request, Version};
+use http::{Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use mcp_layers::body::Body;
 use mcp_layers::dispatch::{Dispatch, Tool};
 use mcp_layers::endpoint::EndpointLayer;
 use mcp_layers::layers::auth::{AuthLayer, JwtVerifier, ProtectedResource, StaticKeys};
 use mcp_layers::layers::scope::{ScopeLayer, ScopeRules};
 use serde_json::{Value, json};
-use tower::ServiceBuilder;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tower::{Layer as _, Service, ServiceBuilder, service_fn};
 
 use crate::issuer::{ISSUER, ME, METADATA, Signer, claims, eddsa, jwks, serve};
 
@@ -147,6 +152,88 @@ async fn in_axum_with_the_metadata_of_two_resources() {
         let url = format!("http://{address}{}", resource.path()).parse().unwrap();
         let body = client.get(url).await.unwrap().into_body().collect().await.unwrap().to_bytes();
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()["resource"], name);
+    }
+}
+
+fn counted<B: Send + 'static>(
+    calls: &Arc<AtomicUsize>,
+) -> impl Service<Request<B>, Response = Response<Body>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ Sync
++ 'static {
+    let calls = Arc::clone(calls);
+    service_fn(move |_: Request<B>| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(Ok(Response::new(Body::from(Bytes::from("inner")))))
+    })
+}
+
+/// Something behind authentication that counts.
+async fn counting(in_axum: bool) -> (SocketAddr, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let layer = auth(&eddsa("d", 1));
+    let address = if in_axum {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = axum::Router::new().route_service("/mcp", layer.layer(counted(&calls)));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        address
+    } else {
+        serve(layer.layer(counted(&calls))).await
+    };
+    (address, calls)
+}
+
+/// A socket of our own, because a client would not send such a thing. Returns what came back.
+async fn send_token(address: SocketAddr, length: usize) -> String {
+    let (mut read, mut write) = tokio::net::TcpStream::connect(address).await.unwrap().into_split();
+    let token = "a".repeat(length);
+    // The server need not read it all, and need not wait for it.
+    let sending = tokio::spawn(async move {
+        let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n";
+        let text = format!("{head}authorization: Bearer {token}\r\n\r\n");
+        let _ = write.write_all(text.as_bytes()).await;
+        write
+    });
+    let mut answer = Vec::new();
+    let _ = read.read_to_end(&mut answer).await;
+    drop(sending.await);
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn a_token_of_a_megabyte_is_refused_before_anything_looks_at_it() {
+    for in_axum in [false, true] {
+        let (address, calls) = counting(in_axum).await;
+        // The server itself refuses a head of that length, with this status and without a body.
+        let answer = send_token(address, 1 << 20).await;
+        assert!(answer.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+        // What it lets through is refused by us.
+        let answer = send_token(address, 17 << 10).await;
+        assert!(answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"), "{answer}");
+        assert!(answer.contains("error=\"invalid_token\""), "{answer}");
+        assert_eq!(calls.load(Ordering::Relaxed), 0, "{in_axum}");
+    }
+}
+
+#[tokio::test]
+async fn over_http_2_a_token_of_a_megabyte_is_refused_as_well() {
+    for in_axum in [false, true] {
+        let (address, calls) = counting(in_axum).await;
+        let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http::<Full<Bytes>>();
+        let send = async |length: usize| {
+            let request = Request::post(format!("http://{address}/mcp"))
+                .version(Version::HTTP_2)
+                .header("authorization", format!("Bearer {}", "a".repeat(length)));
+            client.request(request.body(Full::default()).unwrap()).await
+        };
+        assert_eq!(send(17 << 10).await.expect("an answer").status(), 431);
+        // The pieces of such a head are so many that the server closes the connection.
+        let error = send(1 << 20).await.expect_err("no answer");
+        assert!(format!("{error:?}").contains("ENHANCE_YOUR_CALM"), "{error:?}");
+        assert_eq!(calls.load(Ordering::Relaxed), 0, "{in_axum}");
     }
 }
 

@@ -1,5 +1,8 @@
 //! What must hold for any input. Fuzzing runs it on new inputs, the tests on those that fuzzing has found interesting.
 
+use std::sync::LazyLock;
+
+use mcp_layers::layers::request_state::{Binding, StateKey, StateKeys, StateSealer};
 use mcp_layers::message::Message;
 use mcp_layers::protocol::mirror::{ParamKind, decode, encode, matches};
 use mcp_layers::sse::{Error, Event, Reader, write_event};
@@ -32,6 +35,36 @@ pub(crate) fn message(body: &[u8]) {
         .expect("`_meta` is still an object");
     let again = Message::parse(edited.bytes()).expect("what we write we read");
     assert_eq!((again.method(), again.id()), (message.method(), message.id()));
+}
+
+static SEALER: LazyLock<StateSealer> = LazyLock::new(|| {
+    let key = StateKey::new(&[7; 32]).expect("32 bytes");
+    StateSealer::new(StateKeys::new([key]).expect("one key"), "fuzz")
+});
+
+/// No text opens that was not sealed, nor one that was and then changed; no arguments make binding to them fail badly.
+///
+/// The input is what to change and how, in three bytes, then the arguments, and on a line of its own the text.
+pub(crate) fn open_state(input: &[u8]) {
+    let Some((&[high, low, flip], input)) = input.split_first_chunk() else { return };
+    let Ok(input) = std::str::from_utf8(input) else { return };
+    let (arguments, text) = input.split_once('\n').unwrap_or(("{}", input));
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
+    );
+    let Ok(message) = Message::parse(body) else { return };
+    let Ok(binding) = Binding::new(&message, None) else { return };
+    assert!(SEALER.open(text, &binding).is_err());
+
+    let Ok(sealed) = SEALER.seal(text, &binding, None) else { return };
+    assert_eq!(SEALER.open(&sealed, &binding).expect("was just sealed").state, text);
+
+    let mut changed = sealed.into_bytes();
+    let at = usize::from(u16::from_be_bytes([high, low])) % changed.len();
+    changed[at] ^= flip;
+    if let (true, Ok(changed)) = (flip != 0, String::from_utf8(changed)) {
+        assert!(SEALER.open(&changed, &binding).is_err());
+    }
 }
 
 /// Any header value is decoded or refused, and what is encoded decodes to itself.

@@ -19,6 +19,11 @@ fn kept_bodies_are_parsed_or_refused() {
 }
 
 #[test]
+fn kept_states_open_only_as_they_were_sealed() {
+    each(include_str!("open_state.hex"), checks::open_state);
+}
+
+#[test]
 fn kept_header_values_are_decoded_or_refused() {
     each(include_str!("sentinel.hex"), checks::sentinel);
 }

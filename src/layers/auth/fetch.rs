@@ -10,28 +10,30 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::ClientConfig;
 
 use super::url::Url;
 use crate::tls;
 
+type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// A client for a few small requests. Redirects are not followed: they could lead anywhere.
 #[derive(Clone)]
 pub(super) struct Fetcher {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpsClient,
     pub(super) timeout: Duration,
     pub(super) max_bytes: usize,
 }
 
 impl Fetcher {
     pub(super) fn new() -> Self {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls::of_system())
-            .https_or_http()
-            .enable_http1()
-            .build();
-        let client =
-            Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector);
-        Self { client, timeout: Duration::from_secs(5), max_bytes: 256 * 1024 }
+        Self { client: client(tls::of_system()), timeout: Duration::from_secs(5), max_bytes: 256 * 1024 }
+    }
+
+    /// Trusts the authorities whose certificates are in `pem`, and no others.
+    pub(super) fn trust(&mut self, pem: &[u8]) -> Result<(), &'static str> {
+        self.client = client(tls::of(pem).ok_or("expected certificates of authorities in PEM")?);
+        Ok(())
     }
 
     /// The body of the answer with status 200.
@@ -79,6 +81,11 @@ impl Fetcher {
 /// `https`, or this very machine.
 pub(super) fn is_safe(url: &str) -> bool {
     Url::parse(url).is_some_and(|url| url.is_safe())
+}
+
+fn client(tls: ClientConfig) -> HttpsClient {
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector)
 }
 
 impl fmt::Debug for Fetcher {

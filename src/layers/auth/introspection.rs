@@ -1,16 +1,18 @@
 //! Tokens that only the issuer can read.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64_simd::STANDARD;
 use http::{Request, header};
 use serde_json::{Map, Value};
 
 use super::claims::Expected;
 use super::fetch::{FetchError, Fetcher, is_safe};
 use super::verifier::{Token, TokenVerifier, Verified, VerifyError};
+use crate::flight::Flights;
+use crate::principal::Partition;
 
 /// How a server asks the issuer about tokens (RFC 7662); the way to an [`IntrospectionVerifier`].
 #[derive(Clone)]
@@ -39,7 +41,7 @@ impl Introspection {
 
     /// Says who asks: the name and secret that the issuer knows this server by. Defaults to saying nothing.
     pub fn with_client(mut self, id: &str, secret: &str) -> Self {
-        let credentials = STANDARD.encode(format!("{}:{}", encode(id), encode(secret)));
+        let credentials = STANDARD.encode_to_string(format!("{}:{}", encode(id), encode(secret)));
         self.authorization = Some(format!("Basic {credentials}"));
         self
     }
@@ -81,6 +83,15 @@ impl Introspection {
         self
     }
 
+    /// Trusts the authorities whose certificates are in `pem`, and no others. Defaults to those that the system trusts.
+    ///
+    /// # Errors
+    /// If `pem` is not PEM, or holds no certificate of an authority.
+    pub fn with_authorities(mut self, pem: &[u8]) -> Result<Self, InvalidIntrospection> {
+        self.fetcher.trust(pem).map_err(InvalidIntrospection)?;
+        Ok(self)
+    }
+
     /// The verifier.
     ///
     /// # Errors
@@ -93,7 +104,7 @@ impl Introspection {
         if !self.authorization.as_ref().is_none_or(is_header) {
             return Err(InvalidIntrospection("a credential has characters that no header has"));
         }
-        Ok(IntrospectionVerifier(self))
+        Ok(IntrospectionVerifier { settings: Arc::new(self), flights: Arc::new(Flights::new()) })
     }
 }
 
@@ -122,8 +133,10 @@ impl std::error::Error for InvalidIntrospection {}
 /// Verifies opaque tokens by asking the issuer (RFC 7662).
 ///
 /// `active` must be true. The audience must be this server's and the expiry must be there, unless the settings say
-/// otherwise; an `iss` that is there must be the issuer's. What the issuer does not answer is 503. A token that is not
-/// active is refused, and remembered as that for a moment.
+/// otherwise; an `iss` that is there must be the issuer's. What the issuer does not answer is 503, as is an issuer whose
+/// certificate is not trusted. A token that is not active is refused, and remembered as that for a moment.
+///
+/// Requests with the same token at the same time share one question, which goes on while any of them waits.
 ///
 /// ```
 /// use mcp_layers::layers::auth::Introspection;
@@ -138,12 +151,34 @@ impl std::error::Error for InvalidIntrospection {}
 /// assert!(!format!("{verifier:?}").contains("secret"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct IntrospectionVerifier(Introspection);
+#[derive(Clone)]
+pub struct IntrospectionVerifier {
+    settings: Arc<Introspection>,
+    flights: Arc<Flights<Partition, Result<Verified, VerifyError>>>,
+}
 
 impl TokenVerifier for IntrospectionVerifier {
     async fn verify(&self, token: &Token) -> Result<Verified, VerifyError> {
-        let Introspection { url, authorization, expected, kept_for, fetcher } = &self.0;
+        let flight = self.flights.join(token.digest(), || {
+            let (settings, token) = (Arc::clone(&self.settings), token.clone());
+            Box::pin(async move { settings.ask(&token).await })
+        });
+        // Nothing comes of a question that panicked.
+        flight.await.unwrap_or(Err(UNANSWERED))
+    }
+}
+
+impl fmt::Debug for IntrospectionVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("IntrospectionVerifier").field(&self.settings).finish()
+    }
+}
+
+const UNANSWERED: VerifyError = VerifyError::unavailable(Duration::from_secs(5));
+
+impl Introspection {
+    async fn ask(&self, token: &Token) -> Result<Verified, VerifyError> {
+        let Self { url, authorization, expected, kept_for, fetcher } = self;
         let mut request = Request::post(url.as_str())
             .header(header::ACCEPT, "application/json")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
@@ -157,7 +192,7 @@ impl TokenVerifier for IntrospectionVerifier {
         });
         let claims = claims.map_err(|error| {
             tracing::warn!(url, %error, "cannot ask the issuer about a token");
-            VerifyError::unavailable(Duration::from_secs(5))
+            UNANSWERED
         })?;
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(VerifyError::invalid("the token is not active"));

@@ -145,14 +145,9 @@ fn presented(headers: &HeaderMap) -> Who {
     if parts.is_empty() { Who::Anonymous } else { Who::One(Partition::of("cache by headers", &parts)) }
 }
 
-/// The revision, if it is one in which results say how long they may be kept. What a layer has found out counts more
-/// than what the message says.
+/// The revision, if it is one in which results say how long they may be kept.
 fn modern(request: &Request<Message>) -> Option<Revision> {
-    let revision = match request.extensions().get::<Revision>() {
-        Some(revision) => *revision,
-        None => Revision::from_text(&request.body().meta()?.protocol_version()?)?,
-    };
-    (revision.era() == Era::Modern).then_some(revision)
+    Revision::of(request).filter(|revision| revision.era() == Era::Modern)
 }
 
 /// The parameter that affects the result. `None` if there are others, or one that is not understood: the request is

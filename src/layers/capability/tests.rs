@@ -1,13 +1,8 @@
-use std::future::poll_fn;
-use std::pin::Pin;
-
-use futures_core::Stream as _;
 use serde_json::{Value, json};
-use tower::{Layer as _, Service as _, service_fn};
 
-use super::super::testing::{Outcome, logged, request, send, send_to};
+use super::super::testing::{Outcome, logged, request, send, send_to, streamed};
 use super::*;
-use crate::message::{Answer, Event, RawObject, ReplyStream};
+use crate::message::{Answer, RawObject};
 use crate::protocol::{ExtensionId, Revision};
 
 const CAPS: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -300,39 +295,19 @@ async fn other_results_and_errors_pass() {
 
 #[tokio::test]
 async fn the_answer_at_the_end_of_a_stream_is_checked_as_well() {
-    struct Once(Option<Answer>);
-
-    impl futures_core::Stream for Once {
-        type Item = Event;
-
-        fn poll_next(
-            mut self: Pin<&mut Self>,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<Event>> {
-            std::task::Poll::Ready(self.0.take().map(Event::Answer))
-        }
-    }
-
-    let inner = service_fn(async |_: Request<Message>| {
-        let result = RawObject::from_value(&asks(json!({ "k": roots() }))).unwrap();
-        let stream = Once(Some(Answer::result(Some(7.into()), result)));
-        Ok::<_, std::convert::Infallible>(Response::new(Reply::Stream(ReplyStream::new(stream))))
-    });
-    let mut service = CapabilityLayer::new().layer(inner);
     for (capabilities, passes) in [(json!({}), false), (json!({"roots": {}}), true)] {
-        let response = service.call(call("t", capabilities)).await.unwrap();
-        assert_eq!(response.status(), 200);
-        let Reply::Stream(mut stream) = response.into_body() else { panic!("no stream") };
-        let Some(Event::Answer(answer)) = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await else {
-            panic!("no answer")
-        };
-        let answer: Value = serde_json::from_str(&answer.to_string()).unwrap();
-        assert_eq!(answer["id"], json!(7));
+        let outcome = send_to(&CapabilityLayer::new(), call("t", capabilities), |_| {
+            let result = RawObject::from_value(&asks(json!({ "k": roots() }))).unwrap();
+            streamed(Answer::result(Some(7.into()), result))
+        })
+        .await;
+        assert_eq!((outcome.status, outcome.streamed, outcome.calls), (200, true, 1));
+        assert_eq!(outcome.body["id"], json!(7));
         if passes {
-            assert_eq!(answer["result"]["resultType"], json!("input_required"));
+            assert_eq!(outcome.body["result"]["resultType"], json!("input_required"));
         } else {
-            assert_eq!(answer["error"]["code"], json!(-32021));
-            assert_eq!(answer["error"]["data"], json!({"requiredCapabilities": {"roots": {}}}));
+            assert_eq!(outcome.body["error"]["code"], json!(-32021));
+            assert_eq!(outcome.body["error"]["data"], json!({"requiredCapabilities": {"roots": {}}}));
         }
     }
 }

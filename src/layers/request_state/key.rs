@@ -14,12 +14,19 @@ const SHORTEST: usize = 32;
 
 /// A secret that states are sealed with.
 ///
-/// Each use of the secret has a key of its own, derived from it, so that the same secret may seal and encrypt. The
-/// derived keys are wiped when the last clone is dropped, and never printed; wiping the secret that was given is up to
-/// whoever holds it.
+/// Each use of the secret has a key of its own, derived from it: one for each server, to sign with, and another to
+/// encrypt with. What is kept of the secret is wiped when the last clone is dropped, and never printed; wiping the secret
+/// that was given is up to whoever holds it.
 #[derive(Clone)]
-pub struct StateKey(Arc<Derived>);
+pub struct StateKey(Arc<Root>);
 
+/// What is kept of a secret: enough to derive keys, whatever its length was.
+struct Root {
+    id: [u8; 8],
+    secret: Zeroizing<[u8; 32]>,
+}
+
+/// The keys of one secret for one server.
 pub(super) struct Derived {
     /// Tells which key a state was sealed with.
     pub(super) id: [u8; 8],
@@ -45,14 +52,22 @@ impl StateKey {
         if secret.len() < SHORTEST {
             return Err(KeyError::TooShort { bytes: secret.len() });
         }
-        let id = derive(secret, "mcp-layers requestState v1 key id");
-        let mac = derive(secret, "mcp-layers requestState v1 HMAC-SHA-256");
-        Ok(Self(Arc::new(Derived {
+        let id = derive(secret, "mcp-layers requestState v1 key id", "");
+        Ok(Self(Arc::new(Root {
             id: std::array::from_fn(|at| id[at]),
-            mac: keyed(&*mac),
-            #[cfg(feature = "aead")]
-            cipher: derive(secret, "mcp-layers requestState v1 XChaCha20-Poly1305"),
+            secret: derive(secret, "mcp-layers requestState v1 root", ""),
         })))
+    }
+
+    /// The keys for the server that is called `audience`. It is bound to what is sealed by this, once and for all.
+    fn derive(&self, audience: &str) -> Derived {
+        let secret = &*self.0.secret;
+        Derived {
+            id: self.0.id,
+            mac: keyed(&*derive(secret, "HMAC-SHA-256 for ", audience)),
+            #[cfg(feature = "aead")]
+            cipher: derive(secret, "XChaCha20-Poly1305 for ", audience),
+        }
     }
 
     /// Draws a secret that nobody else has, and that is gone when the process ends.
@@ -74,9 +89,11 @@ fn keyed(secret: &[u8]) -> HmacSha256 {
     HmacSha256::new_from_slice(secret).expect("HMAC takes keys of any length")
 }
 
-fn derive(secret: &[u8], purpose: &str) -> Zeroizing<[u8; 32]> {
+/// No `purpose` is the beginning of another.
+fn derive(secret: &[u8], purpose: &str, audience: &str) -> Zeroizing<[u8; 32]> {
     let mut mac = keyed(secret);
     mac.update(purpose.as_bytes());
+    mac.update(audience.as_bytes());
     let mut output = mac.finalize().into_bytes();
     let derived = Zeroizing::new(output.into());
     output.zeroize();
@@ -131,14 +148,9 @@ impl StateKeys {
         Self::new([key])
     }
 
-    /// The key that seals.
-    pub(super) fn first(&self) -> &Derived {
-        &self.0[0].0
-    }
-
-    /// The key that is called `id`.
-    pub(super) fn find(&self, id: [u8; 8]) -> Option<&Derived> {
-        self.0.iter().map(|key| &*key.0).find(|key| key.id == id)
+    /// The keys for the server that is called `audience`, in the same order.
+    pub(super) fn derive(&self, audience: &str) -> Arc<[Derived]> {
+        self.0.iter().map(|key| key.derive(audience)).collect()
     }
 }
 

@@ -71,6 +71,7 @@
 //! # }
 //! ```
 
+mod arguments;
 mod binding;
 #[cfg(feature = "aead")]
 mod encryption;
@@ -86,7 +87,8 @@ use std::time::Duration;
 use http::{Request, Response};
 use tower::Layer;
 
-pub use self::binding::{AmbiguousArguments, Binding};
+pub use self::arguments::AmbiguousArguments;
+pub use self::binding::Binding;
 pub use self::fault::{OpenFault, SealError};
 pub use self::key::{KeyError, StateKey, StateKeys};
 pub use self::sealer::{ChainStart, OpenedState, StateSealer};

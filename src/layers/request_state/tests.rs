@@ -1,20 +1,17 @@
 #![allow(clippy::similar_names, reason = "a sealer seals what is sealed")]
 
 use std::collections::HashSet;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_core::Stream as _;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tower::{Service as _, ServiceExt as _, service_fn};
+use tower::ServiceExt as _;
 
-use super::super::testing::{Outcome, logged, request, send, send_to};
+use super::super::testing::{Outcome, logged, request, send, send_to, streamed};
 use super::*;
 use crate::clock::{ManualClock, Timestamp};
-use crate::message::{ErrorObject, Event, RawObject, ReplyStream};
+use crate::message::{ErrorObject, RawObject};
 use crate::store::{MemoryReplayStore, StoreFuture};
 
 const START: u64 = 1_000_000;
@@ -113,32 +110,15 @@ async fn a_state_makes_the_round_on_all_three_methods_and_comes_back_byte_for_by
 
 #[tokio::test]
 async fn an_answer_at_the_end_of_a_stream_is_sealed_as_well() {
-    struct Once(Option<Answer>);
-
-    impl futures_core::Stream for Once {
-        type Item = Event;
-
-        fn poll_next(
-            mut self: Pin<&mut Self>,
-            _: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<Event>> {
-            std::task::Poll::Ready(self.0.take().map(Event::Answer))
-        }
-    }
-
     let layer = layer();
     let respond = async |state: &'static str| {
-        let inner = service_fn(move |_: Request<Message>| {
+        let outcome = send_to(&layer, tool(None), move |_| {
             let Reply::Answer(answer) = asks(state) else { unreachable!() };
-            let stream = Reply::Stream(ReplyStream::new(Once(Some(answer))));
-            async { Ok::<_, std::convert::Infallible>(Response::new(stream)) }
-        });
-        let response = layer.layer(inner).call(tool(None)).await.unwrap();
-        let Reply::Stream(mut stream) = response.into_body() else { panic!("no stream") };
-        let Some(Event::Answer(answer)) = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await else {
-            panic!("no answer")
-        };
-        serde_json::from_str::<Value>(&answer.to_string()).unwrap()
+            streamed(answer)
+        })
+        .await;
+        assert_eq!((outcome.status, outcome.streamed, outcome.calls), (200, true, 1));
+        outcome.body
     };
     let answer = respond("\"s\"").await;
     send(&layer, tool(answer["result"]["requestState"].as_str())).await.passed();
@@ -513,8 +493,6 @@ async fn a_handler_reads_the_state_that_it_gave_as_its_own_type() {
 #[cfg(feature = "aead")]
 #[tokio::test]
 async fn an_encrypted_state_cannot_be_read_and_a_signed_one_is_still_opened() {
-    use base64::Engine as _;
-
     let signed = layer();
     let encrypted = layer().with_encryption();
     let secret = "a secret that is easily found";
@@ -524,7 +502,7 @@ async fn an_encrypted_state_cannot_be_read_and_a_signed_one_is_still_opened() {
         outcome.body["result"]["requestState"].as_str().unwrap().to_owned()
     };
     let readable = |sealed: &str| {
-        let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(&sealed[3..]).unwrap();
+        let bytes = base64_simd::URL_SAFE_NO_PAD.decode_to_vec(&sealed[3..]).unwrap();
         String::from_utf8_lossy(&bytes).contains(secret)
     };
     let (plain, hidden) = (give(signed.clone()).await, give(encrypted.clone()).await);

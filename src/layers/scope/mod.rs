@@ -7,7 +7,10 @@
 //!    (`basic/authorization`, "Scope Challenge Handling"); who has no principal, a 401 without `error`. For "any of" the
 //!    challenge names the scope that is granted, else the first.
 //! 3. A broader scope includes narrower ones if the [implication](ScopeRules::with_implication) says so (ibid.).
-//! 4. A tool that does not exist is 400 -32602, never a challenge: the [catalog](ScopeRules::with_catalog) tells.
+//! 4. A tool that does not exist is 400 -32602, never a challenge: the [catalog](ScopeRules::with_catalog) tells. Without
+//!    a catalog nobody tells, and a name might be a tool's: it needs what a tool of that name would, so under a
+//!    [default](ScopeRules::with_default) who lacks that scope gets a challenge, and who has it the server's -32602. Give a
+//!    catalog wherever there is a default.
 //! 5. Lists show what the caller may use, by the very predicate of the call. Order and cursors stay. A page with an item
 //!    that needs anything, or that the catalog does not know, becomes `private`: others may see another one. A list that cannot be understood is not shown.
 //! 6. `subscriptions/listen` is honoured for the resources that the caller may read; the others are taken out of the

@@ -114,6 +114,9 @@ impl ScopeRules {
     }
 
     /// What tools, prompts and resources need that no rule is about. Defaults to nothing.
+    ///
+    /// Without a [catalog](Self::with_catalog) it is asked for tools that do not exist as well: what is not known is
+    /// refused rather than let pass.
     pub fn with_default(mut self, scopes: impl Into<Scopes>) -> Self {
         self.default = scopes.into();
         self
@@ -121,7 +124,8 @@ impl ScopeRules {
 
     /// Where it is known which tools there are, and what was declared when they were registered: mostly the
     /// [`Dispatch`](crate::dispatch::Dispatch) below. A tool that it does not know does not exist, and is answered so
-    /// here. Defaults to none: then every name is taken for a tool.
+    /// here. Defaults to none: then every name is taken for a tool, and needs the [default](Self::with_default) if it has no
+    /// rule.
     pub fn with_catalog(mut self, catalog: impl ToolCatalog) -> Self {
         self.catalog = Some(Arc::new(catalog));
         self

@@ -34,7 +34,8 @@
 //!
 //! # Order
 //! First below [`EndpointLayer`](crate::endpoint::EndpointLayer), above [`HeadersLayer`](crate::layers::HeadersLayer).
-//! Reads the message's method and `_meta` and the three headers; writes the [`Revision`] into the request's extensions.
+//! Reads the message's method and `_meta` and the three headers. Behind it [`Revision::of`] tells the revision that a
+//! request speaks; that of a notification which only its header names is written into the extensions.
 //!
 //! # Example
 //! ```
@@ -47,7 +48,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let inner = service_fn(async |request: Request<Message>| {
-//!     assert_eq!(request.extensions().get(), Some(&Revision::V2026_07_28));
+//!     assert_eq!(Revision::of(&request), Some(Revision::V2026_07_28));
 //!     let id = request.body().id().cloned();
 //!     Ok::<_, std::convert::Infallible>(Response::new(Reply::Answer(Answer::result(id, RawObject::new()))))
 //! });
@@ -115,13 +116,14 @@ impl Policy for VersionGate {
 
     fn on_request(&self, request: &mut Request<Message>) -> Result<(), Rejection> {
         let (headers, message) = (request.headers(), request.body());
-        let revision = if message.is_notification() {
-            self.check_notification(headers, message)?
-        } else {
+        if !message.is_notification() {
             let checked = self.check_request(headers, message);
-            Some(checked.map_err(|rejection| self.tell_versions(message, rejection))?)
-        };
-        if let Some(revision) = revision {
+            return checked.map_err(|rejection| self.tell_versions(message, rejection));
+        }
+        // What `_meta` says need not be said again: it is read faster than an extension is written.
+        if let Some(revision) = self.check_notification(headers, message)?
+            && claimed_version(message).is_none()
+        {
             request.extensions_mut().insert(revision);
         }
         Ok(())
@@ -129,7 +131,7 @@ impl Policy for VersionGate {
 }
 
 impl VersionGate {
-    fn check_request(&self, headers: &HeaderMap, message: &Message) -> Result<Revision, Rejection> {
+    fn check_request(&self, headers: &HeaderMap, message: &Message) -> Result<(), Rejection> {
         if claimed_version(message).is_none() {
             self.refuse_legacy(headers, message)?;
         }
@@ -145,7 +147,7 @@ impl VersionGate {
             mirrored::check_method(headers, message)?;
             return Err(Rejection::method_not_found(message.method()));
         }
-        Ok(revision)
+        Ok(())
     }
 
     /// Refuses a request without a version in `_meta` if it shows that it comes from a legacy client.
@@ -211,6 +213,10 @@ fn claimed_version(message: &Message) -> Option<Raw<'_>> {
 
 /// The fields that are routed by may not come twice, whether the method needs them or not.
 fn refuse_duplicates(headers: &HeaderMap) -> Result<(), Rejection> {
+    // As many lines as names: nothing comes twice.
+    if headers.len() == headers.keys_len() {
+        return Ok(());
+    }
     for field in [VERSION, METHOD, NAME] {
         field.bytes(headers)?;
     }

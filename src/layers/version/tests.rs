@@ -47,7 +47,7 @@ async fn a_request_of_the_supported_revision_passes_and_leaves_the_revision() {
         &VersionLayer::new(),
         request(&body("com.example/do", &meta(MODERN)), [(VERSION_LINE, MODERN.as_bytes())]),
         |request| {
-            assert_eq!(request.extensions().get(), Some(&Revision::V2026_07_28));
+            assert_eq!(Revision::of(&request), Some(Revision::V2026_07_28));
             crate::message::Reply::Answer(crate::message::Answer::result(
                 None,
                 crate::message::RawObject::new(),

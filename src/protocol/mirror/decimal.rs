@@ -1,5 +1,7 @@
 //! Decimal numbers compared as text: exact at any size, and without work that depends on the size of an exponent.
 
+use std::io::Write as _;
+
 /// A decimal number in the one form in which equal numbers are equal: `±0.d₁d₂… × 10^point`.
 ///
 /// The digits stay where they are in the text, before and after its decimal point, without the zeros at either end.
@@ -65,8 +67,8 @@ impl<'a> Decimal<'a> {
         }
         out.extend_from_slice(self.whole.as_bytes());
         out.extend_from_slice(self.fraction.as_bytes());
-        out.push(b'e');
-        out.extend_from_slice(self.point.to_string().as_bytes());
+        // Writing to a vector does not fail.
+        let _ = write!(out, "e{}", self.point);
     }
 
     /// The number in decimal digits if it is an integer of no more than `max` of them.

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, fmt};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64_simd::STANDARD;
 
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";
@@ -81,7 +81,7 @@ pub fn decode(field: &[u8]) -> Result<Cow<'_, str>, InvalidField> {
     match text.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)) {
         None => Ok(Cow::Borrowed(text)),
         Some(payload) => {
-            let bytes = STANDARD.decode(payload).map_err(|_| InvalidField::Base64)?;
+            let bytes = STANDARD.decode_to_vec(payload).map_err(|_| InvalidField::Base64)?;
             String::from_utf8(bytes).map(Cow::Owned).map_err(|_| InvalidField::Utf8)
         }
     }
@@ -114,7 +114,7 @@ pub fn encode(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut field = String::from(PREFIX);
-    STANDARD.encode_string(text, &mut field);
+    STANDARD.encode_append(text, &mut field);
     field.push_str(SUFFIX);
     Cow::Owned(field)
 }

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64_simd::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
@@ -190,7 +189,7 @@ impl Key {
 }
 
 fn bytes(text: &str) -> Result<Vec<u8>, &'static str> {
-    URL_SAFE_NO_PAD.decode(text).map_err(|_| "a member is not base64url")
+    URL_SAFE_NO_PAD.decode_to_vec(text).map_err(|_| "a member is not base64url")
 }
 
 /// Keys that are given and stay.

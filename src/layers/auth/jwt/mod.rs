@@ -8,8 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64_simd::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
 use jsonwebtoken::crypto::CryptoProvider;
 use serde_json::{Map, Value};
@@ -226,7 +225,7 @@ fn read_algorithm(text: &str) -> Option<Algorithm> {
 }
 
 fn read_object(part: &str) -> Result<Map<String, Value>, VerifyError> {
-    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| MALFORMED)?;
+    let bytes = URL_SAFE_NO_PAD.decode_to_vec(part).map_err(|_| MALFORMED)?;
     serde_json::from_slice(&bytes).map_err(|_| MALFORMED)
 }
 

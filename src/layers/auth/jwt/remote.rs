@@ -21,7 +21,8 @@ const SKEW: Duration = Duration::from_secs(60);
 ///
 /// # Rules
 /// - URLs are `https`, or `http` on this very machine. Redirects are not followed, an answer has at most 256 KiB and
-///   5 s. The system's certificates are trusted.
+///   5 s. The system's certificates are trusted, unless [others](Self::with_authorities) are given; an issuer with
+///   another certificate does not answer, as far as this is concerned.
 /// - The keys are fetched again when they are older than 10 minutes, and when a token names a key that they do not have,
 ///   but not within 10 s of the last time. Whoever needs keys while they are being fetched waits for that one fetch.
 /// - A key that is no longer published is withdrawn: tokens signed with it are refused, remembered or not.
@@ -109,6 +110,15 @@ impl RemoteKeys {
     pub fn with_max_bytes(mut self, max_bytes: usize) -> Self {
         self.fetcher.max_bytes = max_bytes;
         self
+    }
+
+    /// Trusts the authorities whose certificates are in `pem`, and no others. Defaults to those that the system trusts.
+    ///
+    /// # Errors
+    /// If `pem` is not PEM, or holds no certificate of an authority.
+    pub fn with_authorities(mut self, pem: &[u8]) -> Result<Self, InvalidKeys> {
+        self.fetcher.trust(pem).map_err(InvalidKeys)?;
+        Ok(self)
     }
 
     async fn fetch(&self) -> Result<KeySet, FetchError> {

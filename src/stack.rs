@@ -1,0 +1,279 @@
+//! The recommended order of the layers, and a builder that keeps to it.
+//!
+//! # The order
+//! From the outside to the inside. *Always* is in every stack; the others are there when they are asked for, and cost
+//! nothing when they are not.
+//!
+//! | layer | when | reads | writes | rejects |
+//! |---|---|---|---|---|
+//! | [`OriginLayer`] | always | `Origin`, `Host` | | 403 |
+//! | [`AuthLayer`] | [`with_auth`](Stack::with_auth) | `Authorization` | the [`Principal`]; `WWW-Authenticate` | 401, 400, 503 |
+//! | [`EndpointLayer`] | always | the head, the body | the parsed message; the framed reply | 413, 405, 415, 406, 400 -32700, -32600, -32602 |
+//! | [`VersionLayer`] | always | `_meta`, `MCP-Protocol-Version` | | 400 -32602, -32020, -32022, 404 -32601 |
+//! | [`HeadersLayer`] | always | `Mcp-*`, the catalog | lists of tools: without those whose annotations are invalid | 400 -32020 |
+//! | [`ScopeLayer`] | [`with_scopes`](Stack::with_scopes) | the principal, the catalog | lists: without what the caller may not use | 403, 401, 400 -32602 |
+//! | [`CapabilityLayer`] | always | `_meta`, the catalog | what leaves | 400 -32021, 404 -32601, 500 -32603 |
+//! | your own | [`with_layer`](Stack::with_layer) | | | |
+//! | [`LimitsLayer`] | [`with_limits`](Stack::with_limits) | the arguments | | a result with `isError`, or 400 -32602 |
+#![cfg_attr(
+    feature = "cache",
+    doc = "| [`CacheLayer`](crate::layers::CacheLayer) | [`with_cache`](Stack::with_cache) | the principal, `ttlMs`, `cacheScope` | what is kept | |"
+)]
+//! | [`RequestStateLayer`] | [`with_request_state`](Stack::with_request_state) | the principal, `requestState` | `requestState` | 400 -32602 |
+//!
+//! Why so:
+//! 1. What needs the head alone comes first: the body of a request that is refused anyway is not read.
+//! 2. What is refused for its version is not judged by headers that the version defines.
+//! 3. Who may not use a tool does not learn from another refusal that it exists. With
+//!    [hidden denials](crate::layers::ScopeRules::with_hidden_denials) the layers above the scopes are given only the
+//!    tools that the caller may see.
+//! 4. What filters stands above the cache, which keeps what everybody sees; this builder has no place for a layer
+//!    between the cache and what it keeps the results of, but for the state's, which changes no cached method.
+//! 5. Layers of tower and tower-http (timeouts, limits of concurrency, traces, CORS) go around the whole.
+//!
+//! Whoever needs another order stacks the layers with Tower's `ServiceBuilder`; each says in its module what it reads and
+//! writes.
+//!
+//! # Example
+//! ```
+//! use bytes::Bytes;
+//! use http::{Request, StatusCode};
+//! use http_body_util::Full;
+//! use mcp_layers::dispatch::{Dispatch, Tool};
+//! use mcp_layers::layers::RequestStateLayer;
+//! use mcp_layers::layers::request_state::{StateKey, StateKeys};
+//! use mcp_layers::stack::Stack;
+//! use serde_json::json;
+//! use tower::ServiceExt as _;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let tool = Tool::raw("ping", json!({"type": "object"}), |_, _| async { Ok("pong") });
+//! let server = Dispatch::builder("s", "1.0.0").tool(tool).build()?;
+//! let service = Stack::new(server.clone())
+//!     .with_request_state(RequestStateLayer::new(StateKeys::new([StateKey::new(&[7; 32])?])?, "http://127.0.0.1:3000/mcp"))
+//!     .service(server);
+//!
+//! let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ping","_meta":{
+//!     "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+//! let request = || {
+//!     Request::post("/mcp")
+//!         .header("host", "localhost")
+//!         .header("content-type", "application/json")
+//!         .header("mcp-protocol-version", "2026-07-28")
+//!         .header("mcp-method", "tools/call")
+//! };
+//! let call = request().header("mcp-name", "ping").body(Full::<Bytes>::from(body))?;
+//! assert_eq!(service.clone().oneshot(call).await?.status(), StatusCode::OK);
+//! let without_name = request().body(Full::<Bytes>::from(body))?;
+//! assert_eq!(service.oneshot(without_name).await?.status(), StatusCode::BAD_REQUEST);
+//! # Ok(())
+//! # }
+//! ```
+
+use tower::Layer;
+use tower::layer::util::Identity;
+
+use crate::catalog::ToolCatalog;
+use crate::endpoint::EndpointLayer;
+use crate::layers::auth::TokenVerifier;
+use crate::layers::scope::VisibleTools;
+use crate::layers::{
+    AuthLayer, CapabilityLayer, HeadersLayer, LimitsLayer, OriginLayer, RequestStateLayer, ScopeLayer,
+    ScopeRules, VersionLayer,
+};
+#[cfg(doc)]
+use crate::principal::Principal;
+use crate::protocol::InvalidScope;
+
+/// Assembles layers in the [recommended order](self), whatever the order of the calls.
+///
+/// The type names what is in the stack; what has not been asked for is [`Identity`], which is no layer at all.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Stack<
+    Catalog,
+    Auth = Identity,
+    Scopes = Identity,
+    Own = Identity,
+    Limits = Identity,
+    Cache = Identity,
+    State = Identity,
+> {
+    catalog: Catalog,
+    origin: OriginLayer,
+    auth: Auth,
+    endpoint: EndpointLayer,
+    version: VersionLayer,
+    scopes: Scopes,
+    capabilities: CapabilityLayer,
+    own: Own,
+    limits: Limits,
+    cache: Cache,
+    state: State,
+}
+
+/// What a [`Stack`] builds: a tuple of layers is a Tower layer, its first element the outermost.
+pub type Layers<Catalog, Auth, Scopes, Own, Limits, Cache, State> = (
+    OriginLayer,
+    Auth,
+    EndpointLayer,
+    VersionLayer,
+    HeadersLayer<Catalog>,
+    Scopes,
+    CapabilityLayer<Catalog>,
+    Own,
+    Limits,
+    Cache,
+    State,
+);
+
+impl<Catalog: ToolCatalog + Clone> Stack<Catalog> {
+    /// A stack with what is always there, each layer with its defaults.
+    ///
+    /// `catalog` knows the tools: mostly the [`Dispatch`](crate::dispatch::Dispatch) at the bottom, which is cheap to
+    /// clone. [`NoCatalog`](crate::catalog::NoCatalog) knows none; then no `Mcp-Param-*` is checked, and what a tool
+    /// needs of scopes and capabilities is only what the rules say.
+    pub fn new(catalog: Catalog) -> Self {
+        Self {
+            catalog,
+            origin: OriginLayer::new(),
+            auth: Identity::new(),
+            endpoint: EndpointLayer::new(),
+            version: VersionLayer::new(),
+            scopes: Identity::new(),
+            capabilities: CapabilityLayer::new(),
+            own: Identity::new(),
+            limits: Identity::new(),
+            cache: Identity::new(),
+            state: Identity::new(),
+        }
+    }
+}
+
+/// The stack with one field of another type.
+macro_rules! with {
+    ($field:ident: $value:expr, $stack:ident { $($kept:ident),+ }) => {
+        Stack { $field: $value, $($kept: $stack.$kept),+ }
+    };
+}
+
+impl<C, Auth, Scopes, Own, Limits, Cache, State> Stack<C, Auth, Scopes, Own, Limits, Cache, State>
+where
+    C: ToolCatalog + Clone,
+{
+    /// Which hosts and origins are served. Defaults to those of this machine.
+    pub fn with_origin(mut self, origin: OriginLayer) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// How bodies are read and replies framed. Defaults to [`EndpointLayer::new`].
+    pub fn with_endpoint(mut self, endpoint: EndpointLayer) -> Self {
+        self.endpoint = endpoint;
+        self
+    }
+
+    /// Which revisions are served. Defaults to [`VersionLayer::new`].
+    pub fn with_version(mut self, version: VersionLayer) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// What clients must have declared besides what the catalog says. Defaults to nothing.
+    pub fn with_capabilities(mut self, capabilities: CapabilityLayer) -> Self {
+        self.capabilities = capabilities;
+        self
+    }
+
+    /// Lets in only who brings a token that `auth` accepts. Defaults to everybody.
+    ///
+    /// The [metadata](crate::layers::ProtectedResource) is served beside the stack, without a token.
+    pub fn with_auth<V: TokenVerifier>(
+        self,
+        auth: AuthLayer<V>,
+    ) -> Stack<C, AuthLayer<V>, Scopes, Own, Limits, Cache, State> {
+        with!(auth: auth, self { catalog, origin, endpoint, version, scopes, capabilities, own, limits, cache, state })
+    }
+
+    /// Lets callers do what their scopes allow, and shows them nothing else. Defaults to no such rules.
+    ///
+    /// The rules are given the stack's catalog, and so know the tools and the scopes that were declared with them.
+    ///
+    /// # Errors
+    /// If a rule needs something that cannot be a scope.
+    #[allow(clippy::type_complexity, reason = "the type is the stack")]
+    pub fn with_scopes(
+        self,
+        rules: ScopeRules,
+    ) -> Result<Stack<VisibleTools, Auth, ScopeLayer, Own, Limits, Cache, State>, InvalidScope> {
+        let scopes = ScopeLayer::new(rules.with_catalog(self.catalog.clone()))?;
+        let stack = with!(catalog: scopes.visible_tools(), self { origin, auth, endpoint, version, scopes, capabilities, own, limits, cache, state });
+        Ok(
+            with!(scopes: scopes, stack { catalog, origin, auth, endpoint, version, capabilities, own, limits, cache, state }),
+        )
+    }
+
+    /// A layer of your own, such as a [`PolicyLayer`](crate::policy::PolicyLayer), or several as a tuple. Defaults to
+    /// none.
+    ///
+    /// It sees messages, and stands above the cache: what it filters is filtered for each caller.
+    pub fn with_layer<L>(self, own: L) -> Stack<C, Auth, Scopes, L, Limits, Cache, State> {
+        with!(own: own, self { catalog, origin, auth, endpoint, version, scopes, capabilities, limits, cache, state })
+    }
+
+    /// How large the arguments of tools may be. Defaults to no bound but the body's.
+    pub fn with_limits(self, limits: LimitsLayer) -> Stack<C, Auth, Scopes, Own, LimitsLayer, Cache, State> {
+        with!(limits: limits, self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, cache, state })
+    }
+
+    /// Answers from `cache` what may be answered again. Defaults to no cache.
+    #[cfg(feature = "cache")]
+    #[allow(clippy::type_complexity, reason = "the type is the stack")]
+    pub fn with_cache<S>(
+        self,
+        cache: crate::layers::cache::ResponseCache<S>,
+    ) -> Stack<C, Auth, Scopes, Own, Limits, crate::layers::CacheLayer<S>, State> {
+        with!(cache: crate::layers::CacheLayer::new(cache), self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, limits, state })
+    }
+
+    /// Seals `requestState`. Defaults to none: then a [`Dispatch`](crate::dispatch::Dispatch) gives and takes no state.
+    pub fn with_request_state(
+        self,
+        state: RequestStateLayer,
+    ) -> Stack<C, Auth, Scopes, Own, Limits, Cache, RequestStateLayer> {
+        with!(state: state, self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, limits, cache })
+    }
+
+    /// The layers as one Tower layer, for `ServiceBuilder` or [`Layer::layer`].
+    pub fn build(self) -> Layers<C, Auth, Scopes, Own, Limits, Cache, State> {
+        let headers = HeadersLayer::new().with_catalog(self.catalog.clone());
+        let capabilities = self.capabilities.with_catalog(self.catalog);
+        (
+            self.origin,
+            self.auth,
+            self.endpoint,
+            self.version,
+            headers,
+            self.scopes,
+            capabilities,
+            self.own,
+            self.limits,
+            self.cache,
+            self.state,
+        )
+    }
+
+    /// Puts the layers around `inner`: a service of HTTP requests for `axum::Router::route_service`, for hyper (with
+    /// `hyper_util::service::TowerToHyperService`), or for Tower's other layers.
+    #[allow(clippy::type_complexity, reason = "the type is the stack")]
+    pub fn service<S>(
+        self,
+        inner: S,
+    ) -> <Layers<C, Auth, Scopes, Own, Limits, Cache, State> as Layer<S>>::Service
+    where
+        Layers<C, Auth, Scopes, Own, Limits, Cache, State>: Layer<S>,
+    {
+        self.build().layer(inner)
+    }
+}
