@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Measures how long nothing has come. It has no timer until that is so for the first time, and is
-/// set again only when it becomes so, not at every event.
+/// Measures how long nothing has come. It has no timer until that is so for the first time, and sets it again only when it
+/// becomes so, not whenever something comes.
 pub(crate) struct IdleTimer {
     period: Duration,
     timer: Option<Pin<Box<Sleep>>>,

@@ -48,6 +48,7 @@ pub mod limits;
 mod mirrored;
 pub mod origin;
 mod outbound;
+pub mod params;
 pub mod request_state;
 pub mod scope;
 #[cfg(test)]
@@ -64,6 +65,7 @@ pub use self::headers::HeadersLayer;
 pub use self::learned::LearnedCatalog;
 pub use self::limits::LimitsLayer;
 pub use self::origin::OriginLayer;
+pub use self::params::ParamsLayer;
 pub use self::request_state::RequestStateLayer;
 pub use self::scope::{ScopeLayer, ScopeRules};
 pub use self::version::VersionLayer;
