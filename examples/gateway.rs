@@ -32,7 +32,8 @@ use mcp_layers::layers::cache::{CacheHintsLayer, ResponseCache};
 use mcp_layers::layers::learned::LearnedCatalog;
 use mcp_layers::layers::request_state::{StateKey, StateKeys};
 use mcp_layers::layers::{
-    CacheLayer, CapabilityLayer, HeadersLayer, LimitsLayer, OriginLayer, RequestStateLayer, VersionLayer,
+    CacheLayer, CapabilityLayer, HeadersLayer, LimitsLayer, OriginLayer, ParamsLayer, RequestStateLayer,
+    VersionLayer,
 };
 use mcp_layers::message::{Message, Reply};
 use mcp_layers::policy::{Policy, PolicyLayer};
@@ -122,6 +123,8 @@ fn gateway(upstream: &str, keys: StateKeys) -> Result<Router, Box<dyn Error>> {
         .layer(HeadersLayer::params_only(catalog.clone()))
         // What the client cannot do is not asked of it.
         .layer(CapabilityLayer::new().with_undeclared_left_out(true))
+        // Parameters of a wrong shape, which the server may answer as something else.
+        .layer(ParamsLayer::new())
         // Arguments that would cost the server more than the caller stay here.
         .layer(
             LimitsLayer::new()

@@ -10,10 +10,10 @@ pub(in crate::layers) type Flights<T> = crate::flight::Flights<FlightKey, T>;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(in crate::layers) struct FlightKey {
     /// Without partition, which `who` stands for.
-    pub(super) key: CacheKey,
-    pub(super) who: Who,
+    pub(in crate::layers) key: CacheKey,
+    pub(in crate::layers) who: Who,
     /// Who asks after an invalidation must not get what was asked for before it.
-    pub(super) generation: u64,
+    pub(in crate::layers) generation: u64,
 }
 
 /// Callers who may be answered alike, even with an error.
