@@ -49,6 +49,7 @@ mod mirrored;
 pub mod origin;
 mod outbound;
 pub mod params;
+mod recalled;
 pub mod request_state;
 pub mod scope;
 #[cfg(test)]

@@ -1,36 +1,48 @@
 //! Tools with invalid annotations, taken out of `tools/list`.
 
+use bytestring::ByteString;
+
+use super::super::recalled::Recalled;
 use crate::catalog::ToolFacts;
 use crate::catalog::listed::{may_be_annotated, member};
 use crate::message::{Answer, Kind, Raw};
 use crate::rejection::shorten;
 
+/// What there is to show instead of a list, if there is.
+pub(super) type Shown = Option<ByteString>;
+
 /// Takes invalid tools out of the result; leaves it untouched if there are none.
-pub(super) fn drop_invalid_tools(answer: &mut Answer) {
+pub(super) fn drop_invalid_tools(recalled: &Recalled<Shown>, answer: &mut Answer) {
     let Some(result) = answer.result_mut() else { return };
-    let Some(tools) = result.get("tools").filter(|tools| may_be_annotated(tools.text())) else { return };
+    let Some(tools) = result.get_shared("tools") else { return };
+    if let Some(valid) = &*recalled.of(&tools, || without_invalid(Raw::valid(&tools))) {
+        result.set_text("tools", valid.clone());
+    }
+}
+
+fn without_invalid(tools: Raw<'_>) -> Shown {
+    if !may_be_annotated(tools.text()) {
+        return None;
+    }
+    if tools.kind() != Kind::Array {
+        tracing::warn!("emptied a tools/list whose `tools` is not an array");
+        return Some(ByteString::from_static("[]"));
+    }
     let (mut kept, mut dropped) = (String::with_capacity(tools.text().len()), false);
     kept.push('[');
-    if tools.kind() == Kind::Array {
-        for tool in tools.elements() {
-            if let Err(reason) = ToolFacts::from_listed(tool) {
-                warn(tool, &reason);
-                dropped = true;
-                continue;
-            }
-            if kept.len() > 1 {
-                kept.push(',');
-            }
-            kept.push_str(tool.text());
+    for tool in tools.elements() {
+        if let Err(reason) = ToolFacts::from_listed(tool) {
+            warn(tool, &reason);
+            dropped = true;
+            continue;
         }
-    } else {
-        tracing::warn!("emptied a tools/list whose `tools` is not an array");
-        dropped = true;
+        if kept.len() > 1 {
+            kept.push(',');
+        }
+        kept.push_str(tool.text());
     }
     kept.push(']');
-    if dropped {
-        result.set_text("tools", kept.into());
-    }
+    dropped.then(|| kept.into())
 }
 
 fn warn(tool: Raw<'_>, reason: &str) {

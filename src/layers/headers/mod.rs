@@ -68,9 +68,14 @@
 mod list;
 mod params;
 
+use std::fmt;
+use std::sync::Arc;
+
 use http::{HeaderMap, Request, Response};
 
+use self::list::Shown;
 use super::mirrored::{NAME, check_method};
+use super::recalled::Recalled;
 use crate::catalog::{NoCatalog, ToolCatalog};
 use crate::message::{Message, Reply};
 use crate::policy::{Policy, PolicyLayer};
@@ -82,24 +87,25 @@ use crate::rejection::Rejection;
 pub type HeadersLayer<C = NoCatalog> = PolicyLayer<HeaderCheck<C>>;
 
 /// The decision of a [`HeadersLayer`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HeaderCheck<C> {
     /// Whether to check `Mcp-Method` and `Mcp-Name`, and to filter `tools/list`.
     standard: bool,
     catalog: C,
+    lists: Arc<Recalled<Shown>>,
 }
 
 impl HeadersLayer {
     /// Checks `Mcp-Method` and `Mcp-Name`, and drops tools with invalid annotations from `tools/list`.
     #[must_use]
     pub fn new() -> Self {
-        Self::from_policy(HeaderCheck { standard: true, catalog: NoCatalog })
+        Self::from_policy(HeaderCheck { standard: true, catalog: NoCatalog, lists: Arc::default() })
     }
 
     /// Also checks the `Mcp-Param-*` of the tools in `catalog`. Defaults to a catalog that knows no tool.
     #[must_use]
     pub fn with_catalog<C: ToolCatalog>(self, catalog: C) -> HeadersLayer<C> {
-        PolicyLayer::from_policy(HeaderCheck { standard: true, catalog })
+        PolicyLayer::from_policy(HeaderCheck { standard: true, catalog, lists: Arc::default() })
     }
 }
 
@@ -109,13 +115,22 @@ impl<C: ToolCatalog> HeadersLayer<C> {
     /// For a stack in which other checks come between the standard headers and these.
     #[must_use]
     pub fn params_only(catalog: C) -> Self {
-        Self::from_policy(HeaderCheck { standard: false, catalog })
+        Self::from_policy(HeaderCheck { standard: false, catalog, lists: Arc::default() })
     }
 }
 
 impl Default for HeadersLayer {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for HeaderCheck<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeaderCheck")
+            .field("standard", &self.standard)
+            .field("catalog", &self.catalog)
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,7 +163,8 @@ impl<C: ToolCatalog> Policy for HeaderCheck<C> {
 
     fn on_reply(&self, ListsTools(lists_tools): ListsTools, reply: &mut Response<Reply>) {
         if lists_tools {
-            reply.body_mut().edit_answer(list::drop_invalid_tools);
+            let lists = Arc::clone(&self.lists);
+            reply.body_mut().edit_answer(move |answer| list::drop_invalid_tools(&lists, answer));
         }
     }
 }

@@ -423,7 +423,7 @@ fn a_dropped_tool_is_logged_with_name_and_reason() {
         r#"[{"name":"sql\n2","inputSchema":{"properties":{"n":{"type":"number","x-mcp-header":"N"}}}}]"#,
     );
     let mut answer = Answer::result(None, RawObject::parse(result).unwrap());
-    let log = logged(|| list::drop_invalid_tools(&mut answer));
+    let log = logged(|| list::drop_invalid_tools(&Recalled::default(), &mut answer));
     assert!(log.contains("WARN") && log.contains(r#""sql\n2""#) && log.contains("/properties/n"), "{log}");
     assert_eq!(log.lines().count(), 1, "{log}");
 }

@@ -79,8 +79,9 @@ use http::{Extensions, Request, Response};
 
 pub use self::rules::ScopeRules;
 
-use self::list::List;
+use self::list::{List, Page};
 use self::rules::Target;
+use super::recalled::Recalled;
 use crate::catalog::{ToolCatalog, ToolFacts};
 use crate::message::{Kind, Message, Raw, Reply};
 use crate::policy::{Policy, PolicyLayer};
@@ -92,8 +93,17 @@ use crate::rejection::Rejection;
 pub type ScopeLayer = PolicyLayer<ScopeGate>;
 
 /// The decision of a [`ScopeLayer`].
-#[derive(Clone, Debug)]
-pub struct ScopeGate(Arc<ScopeRules>);
+#[derive(Clone)]
+pub struct ScopeGate {
+    rules: Arc<ScopeRules>,
+    pages: Arc<Recalled<Option<Page>>>,
+}
+
+impl fmt::Debug for ScopeGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScopeGate").field(&self.rules).finish()
+    }
+}
 
 impl ScopeLayer {
     /// Applies `rules`.
@@ -102,14 +112,14 @@ impl ScopeLayer {
     /// If a rule needs something that cannot be a scope.
     pub fn new(rules: ScopeRules) -> Result<Self, InvalidScope> {
         rules.check()?;
-        Ok(Self::from_policy(ScopeGate(Arc::new(rules))))
+        Ok(Self::from_policy(ScopeGate { rules: Arc::new(rules), pages: Arc::default() }))
     }
 
     /// The tools of the catalog that a caller may know of, for layers above this one: without it their refusals tell that
     /// a hidden tool exists.
     #[must_use]
     pub fn visible_tools(&self) -> VisibleTools {
-        VisibleTools(Arc::clone(&self.policy().0))
+        VisibleTools(Arc::clone(&self.policy().rules))
     }
 }
 
@@ -145,7 +155,7 @@ impl Policy for ScopeGate {
     fn on_request(&self, request: &mut Request<Message>) -> Result<Option<Asked>, Rejection> {
         self.decide(request.body(), request.extensions())?;
         let method = request.body().method();
-        if method == method::SUBSCRIPTIONS_LISTEN && self.0.rules_resources() {
+        if method == method::SUBSCRIPTIONS_LISTEN && self.rules.rules_resources() {
             self.restrict_subscriptions(request)?;
         }
         let list = List::of(request.body().method());
@@ -154,15 +164,15 @@ impl Policy for ScopeGate {
 
     fn on_reply(&self, asked: Option<Asked>, reply: &mut Response<Reply>) {
         if let Some(Asked { list, extensions }) = asked {
-            let rules = Arc::clone(&self.0);
-            reply.body_mut().edit_answer(move |answer| list.filter(&rules, &extensions, answer));
+            let (rules, pages) = (Arc::clone(&self.rules), Arc::clone(&self.pages));
+            reply.body_mut().edit_answer(move |answer| list.filter(&rules, &pages, &extensions, answer));
         }
     }
 }
 
 impl ScopeGate {
     fn decide(&self, message: &Message, extensions: &Extensions) -> Result<(), Rejection> {
-        let rules = &*self.0;
+        let rules = &*self.rules;
         let principal = extensions.get::<Principal>();
         let granted = |scope: &str| rules.grants(principal, scope);
         let target = target(message)?;
@@ -209,17 +219,17 @@ impl ScopeGate {
         for_call: &'a [Scopes],
         see: &mut dyn FnMut(&'a Scopes),
     ) {
-        see(&self.0.endpoint);
-        self.0.methods.get(message.method()).into_iter().for_each(&mut *see);
+        see(&self.rules.endpoint);
+        self.rules.methods.get(message.method()).into_iter().for_each(&mut *see);
         if let Some(target) = target {
-            self.0.each(target, facts, see);
+            self.rules.each(target, facts, see);
         }
         for_call.iter().for_each(see);
     }
 
     fn challenge(&self, needed: &[&str], is_known: bool) -> Rejection {
         let mut challenge = Challenge::new().with_scope(needed);
-        if let Some(url) = &self.0.resource_metadata {
+        if let Some(url) = &self.rules.resource_metadata {
             challenge = challenge.with_resource_metadata(url.clone());
         }
         let text = format!("this operation needs the scopes {}", needed.join(" "));
@@ -250,7 +260,7 @@ impl ScopeGate {
         let (mut kept, mut dropped) = (String::from("["), false);
         for uri in uris.elements() {
             let text = uri.to_str().ok_or_else(|| Rejection::invalid_params(SHAPE))?;
-            if !self.0.allows(&Target::Resource(text), None, principal).0 {
+            if !self.rules.allows(&Target::Resource(text), None, principal).0 {
                 dropped = true;
                 continue;
             }
