@@ -138,7 +138,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             floor = Some(cost);
         }
         let more = before.map_or(String::new(), |before| format!("{:+}", cost.cast_signed() - before));
-        let of_floor = floor.map_or(String::new(), |floor| format!("{:.2}", cost as f64 / floor as f64));
+        let of_floor = floor.map_or(String::new(), |floor| {
+            let hundredths = (100 * cost + floor / 2) / floor;
+            format!("{}.{:02}", hundredths / 100, hundredths % 100)
+        });
         println!("| {group} | {} | {cost} | {more} | {of_floor} | {allocations} |", case.stack);
         before = Some(cost.cast_signed());
     }
@@ -259,7 +262,7 @@ fn rows(size: usize) -> Value {
     let mut total = 0;
     let row = |n: u32| {
         json!({"id": n, "name": format!("Item number {n}"), "price": f64::from(n) * 1.25, "tags": ["a", "b\n", "c"],
-               "stock": {"here": n % 7, "there": null}, "sold": n % 2 == 0})
+               "stock": {"here": n % 7, "there": null}, "sold": n.is_multiple_of(2)})
     };
     let rows = (0..).map(row).take_while(|row| {
         total += row.to_string().len() + 1;
@@ -350,9 +353,7 @@ impl Bench<'_> {
         Ok(match self.case.stack {
             "scan" => {
                 let text = self.body(None);
-                self.repeat(|| {
-                    serde_json::from_str::<&RawValue>(&text).map(|raw| raw.get().len()).unwrap_or(0)
-                })
+                self.repeat(|| serde_json::from_str::<&RawValue>(&text).map_or(0, |raw| raw.get().len()))
             }
             "parse" => {
                 let body = Bytes::from(self.body(None));
@@ -438,8 +439,8 @@ impl Bench<'_> {
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service);
         let server = Counted { server: Box::pin(connection), tally: Rc::clone(&self.tally) };
-        let (took, served) = tokio::join!(self.client(near), server);
-        served.expect("the client ends well");
+        let (took, ended) = tokio::join!(self.client(near), server);
+        ended.expect("the client ends well");
         took
     }
 
