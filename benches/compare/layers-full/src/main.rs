@@ -9,15 +9,11 @@ use std::time::Duration;
 use compare_common::{AUDIENCE, Add, ISSUER, Rows, SCOPE, TOTAL, tools};
 use hyper_util::service::TowerToHyperService;
 use mcp_layers::dispatch::{CacheHint, Dispatch, Tool};
-use mcp_layers::endpoint::EndpointLayer;
-use mcp_layers::layers::auth::{JwtVerifier, StaticKeys};
+use mcp_layers::layers::auth::{AuthLayer, JwtVerifier, ProtectedResource, StaticKeys};
 use mcp_layers::layers::cache::ResponseCache;
 use mcp_layers::layers::request_state::{StateKey, StateKeys};
-use mcp_layers::layers::{
-    AuthLayer, CacheLayer, CapabilityLayer, HeadersLayer, LimitsLayer, OriginLayer, ProtectedResource,
-    RequestStateLayer, ScopeLayer, ScopeRules, VersionLayer,
-};
-use tower::ServiceBuilder;
+use mcp_layers::layers::{LimitsLayer, RequestStateLayer, ScopeRules};
+use mcp_layers::stack::Stack;
 
 fn main() {
     let mut server =
@@ -38,22 +34,17 @@ fn main() {
     let limit = |max| NonZeroUsize::new(max).expect("is not 0");
     let state_keys = StateKeys::new([StateKey::new(&[7; 32]).expect("32 bytes")]).expect("a key");
 
-    let stack = ServiceBuilder::new()
-        .layer(OriginLayer::new())
-        .layer(AuthLayer::new(JwtVerifier::new(ISSUER, AUDIENCE, keys), &resource))
-        .layer(EndpointLayer::new())
-        .layer(VersionLayer::new())
-        .layer(HeadersLayer::new().with_catalog(server.clone()))
-        .layer(ScopeLayer::new(ScopeRules::new().with_catalog(server.clone())).expect("rules"))
-        .layer(CapabilityLayer::new().with_catalog(server.clone()))
-        .layer(
-            LimitsLayer::new()
-                .with_max_elements(limit(100_000))
-                .with_max_depth(limit(32))
-                .with_max_string_bytes(limit(64 << 10)),
-        )
-        .layer(CacheLayer::new(ResponseCache::new("compare")))
-        .layer(RequestStateLayer::new(state_keys, AUDIENCE))
+    let limits = LimitsLayer::new()
+        .with_max_elements(limit(100_000))
+        .with_max_depth(limit(32))
+        .with_max_string_bytes(limit(64 << 10));
+    let stack = Stack::new(server.clone())
+        .with_auth(AuthLayer::new(JwtVerifier::new(ISSUER, AUDIENCE, keys), &resource))
+        .with_scopes(ScopeRules::new())
+        .expect("rules")
+        .with_limits(limits)
+        .with_cache(ResponseCache::new("compare"))
+        .with_request_state(RequestStateLayer::new(state_keys, AUDIENCE))
         .service(server);
     compare_common::serve(async || TowerToHyperService::new(stack));
 }
