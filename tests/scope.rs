@@ -384,6 +384,19 @@ async fn a_uri_that_readers_take_for_different_ones_is_unknown_where_there_are_r
 }
 
 #[tokio::test]
+async fn a_rule_that_is_spelled_otherwise_adds_to_the_default_and_does_not_replace_it() {
+    let rules = || {
+        ScopeRules::new()
+            .with_default("other")
+            .with_resource_prefix("file:///Public/", Scopes::none())
+            .with_resource("NOTE://closed/1?x", "notes")
+    };
+    send(rules(), Some("mcp"), "resources/read", json!({"uri": "file:///public/x"})).await.lacks("other");
+    let sent = send(rules(), Some("mcp"), "resources/read", json!({"uri": "note://closed/1?x"})).await;
+    sent.lacks("notes other");
+}
+
+#[tokio::test]
 async fn who_a_uri_names_as_user_may_decide_what_is_needed() {
     let rules = || {
         ScopeRules::new()

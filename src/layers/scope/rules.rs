@@ -206,10 +206,8 @@ impl ScopeRules {
     }
 
     fn each_reading<'a>(&'a self, whole: &str, literal: &str, see: &mut dyn FnMut(&'a Scopes)) {
-        let readings = readings(literal);
-        for (at, reading) in readings.iter().enumerate() {
+        for (at, reading) in readings(literal).iter().enumerate() {
             let is_written = at == 0;
-            let is_loose = at > 0 || readings.len() == 1;
             let mut found = false;
             for rule in &self.resources {
                 let is_about = |text: &str| match rule.is_prefix {
@@ -217,10 +215,13 @@ impl ScopeRules {
                     false if literal.len() < whole.len() => whole == &*rule.text,
                     false => reading.text == text,
                 };
-                if is_written && is_about(&rule.text) || is_loose && is_about(&rule.loose) {
-                    found = true;
+                let (by_text, by_sense) = (is_written && is_about(&rule.text), is_about(&rule.loose));
+                if by_text || by_sense {
                     see(&rule.scopes);
                 }
+                // A rule that is spelled otherwise adds to the default and does not take its place: to a server that
+                // tells the spellings apart it is about something else.
+                found |= by_text || by_sense && !is_written;
             }
             if !found && reading.by_default {
                 see(&self.default);
