@@ -306,6 +306,13 @@ async fn no_spelling_of_a_uri_gets_around_a_prefix() {
         "FILE:///secret/x",
         "file:///.//secret/x",
         "file:///secret\\x",
+        "file:/secret/x",
+        "file://localhost/secret/x",
+        "file://u@localhost./secret/x",
+        "file://elsewhere/secret/x",
+        "file:///%2525252573ecret/x",
+        "file:///%2525252525252525252573ecret/x",
+        "file:///%2%3573ecret/x?y",
     ] {
         send(rules(), Some("mcp"), "resources/read", json!({"uri": uri})).await.lacks("mcp secrets");
     }
@@ -316,6 +323,89 @@ async fn no_spelling_of_a_uri_gets_around_a_prefix() {
     send(open(), Some("mcp"), "resources/read", json!({"uri": "file:///public/../x"}))
         .await
         .lacks("mcp other");
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_host_gets_around_a_prefix() {
+    let rules = || {
+        ScopeRules::new()
+            .with_resource_prefix("https://h/secret/", "secrets")
+            .with_resource("https://other", "other")
+            .with_resource_prefix("HTTPS://u@third:443/", "third")
+    };
+    for uri in [
+        "https://h:443/secret/x",
+        "https://h./secret/x",
+        "https://u@h/secret/x",
+        "https://u%2f@H:0443/secret/x",
+        "https:h/secret/x",
+        "https:\\\\h\\secret\\x",
+    ] {
+        send(rules(), Some("mcp"), "resources/read", json!({"uri": uri})).await.lacks("secrets");
+    }
+    for uri in ["https://other", "https://other/", "https://other:443", "https://other?x", "https://other/#x"]
+    {
+        send(rules(), Some("mcp"), "resources/read", json!({"uri": uri})).await.lacks("other");
+    }
+    // However the rule is spelled itself.
+    for uri in ["https://third/x", "https://third./x", "https://v@third/x"] {
+        send(rules(), Some("mcp"), "resources/read", json!({"uri": uri})).await.lacks("third");
+    }
+}
+
+#[tokio::test]
+async fn a_uri_that_readers_take_for_different_ones_is_unknown_where_there_are_rules() {
+    for uri in [
+        " file:///secret/x",
+        "file:///public/x ",
+        "file:///se\tcret/x",
+        "file:///secret/x\n",
+        "fi\rle:///secret/x",
+        "\0file:///secret/x",
+        "file:///%73ecret/x?/../../public/y",
+        "file:///%73ecret/x%2f../../public",
+        "file:///%73ecret//../x",
+        "https://0x7f.1/x",
+    ] {
+        for scopes in ["mcp", "mcp secrets"] {
+            let sent = send(rules(), Some(scopes), "resources/read", json!({"uri": uri})).await;
+            assert_eq!((sent.status, &sent.challenge, sent.calls), (400, &None, 0), "{uri:?} {}", sent.text);
+            let error = &sent.body["error"];
+            assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32602), &json!(uri)));
+            assert_eq!(sent.body["id"], json!("seven"));
+        }
+    }
+    let complete = json!({"ref": {"type": "ref/resource", "uri": "file:///se\tcret/{x}"}, "argument": {"name": "a", "value": ""}});
+    let sent = send(rules(), Some("mcp secrets"), "completion/complete", complete).await;
+    assert_eq!((sent.status, sent.calls, &sent.body["error"]["code"]), (400, 0, &json!(-32602)));
+    // Without rules there is nothing to get around.
+    let sent = send(ScopeRules::new(), None, "resources/read", json!({"uri": "https://0x7f.1/x"})).await;
+    assert_eq!(sent.calls, 1);
+}
+
+#[tokio::test]
+async fn a_rule_that_is_spelled_otherwise_adds_to_the_default_and_does_not_replace_it() {
+    let rules = || {
+        ScopeRules::new()
+            .with_default("other")
+            .with_resource_prefix("file:///Public/", Scopes::none())
+            .with_resource("NOTE://closed/1?x", "notes")
+    };
+    send(rules(), Some("mcp"), "resources/read", json!({"uri": "file:///public/x"})).await.lacks("other");
+    let sent = send(rules(), Some("mcp"), "resources/read", json!({"uri": "note://closed/1?x"})).await;
+    sent.lacks("notes other");
+}
+
+#[tokio::test]
+async fn who_a_uri_names_as_user_may_decide_what_is_needed() {
+    let rules = || {
+        ScopeRules::new()
+            .with_default("other")
+            .with_resource_prefix("mail://ada@h/", "ada")
+            .with_resource_prefix("mail://bob@h/", "bob")
+    };
+    send(rules(), Some("mcp"), "resources/read", json!({"uri": "mail://ada@h/1"})).await.lacks("ada");
+    send(rules(), Some("mcp"), "resources/read", json!({"uri": "mail://eve@h/1"})).await.lacks("other");
 }
 
 #[tokio::test]
@@ -475,7 +565,14 @@ async fn a_subscription_covers_only_what_may_be_read() {
         let status = layer.layer(inner.clone()).oneshot(request).await.unwrap().status().as_u16();
         (status, seen.lock().unwrap().take())
     };
-    let uris = json!(["note://open", "note://closed/1", "NOTE://closed/2", "note://x/../closed/3"]);
+    let uris = json!([
+        "note://open",
+        "note://closed/1",
+        "NOTE://closed/2",
+        "note://x/../closed/3",
+        "note://u@closed./4",
+        "note://open/\t5",
+    ]);
     let (status, sent) = listen(json!({"toolsListChanged": true, "resourceSubscriptions": uris})).await;
     let sent: Value = serde_json::from_str(&sent.unwrap()).unwrap();
     let kept = json!({"toolsListChanged": true, "resourceSubscriptions": ["note://open"]});

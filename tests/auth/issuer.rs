@@ -81,7 +81,13 @@ impl Signer {
         let mut value = json!(Header::new(self.algorithm));
         value["kid"] = self.kid.into();
         header(&mut value);
-        let message = format!("{}.{}", encode(&value), encode(claims));
+        self.sign_text(&value.to_string(), &claims.to_string())
+    }
+
+    /// A token of these very texts.
+    pub(crate) fn sign_text(&self, header: &str, claims: &str) -> String {
+        let encode = |text: &str| URL_SAFE_NO_PAD.encode_to_string(text);
+        let message = format!("{}.{}", encode(header), encode(claims));
         let signature =
             jsonwebtoken::crypto::sign(message.as_bytes(), &self.key, self.algorithm).expect("a signature");
         format!("{message}.{signature}")

@@ -139,6 +139,24 @@ async fn what_is_no_signed_jwt_is_refused() {
 }
 
 #[tokio::test]
+async fn a_token_that_names_a_member_twice_is_refused() {
+    let signer = eddsa("d", 1);
+    let server = guarded(&[&signer]);
+    let header = r#"{"alg":"EdDSA","kid":"d"}"#;
+    let claims = good().to_string();
+    let twice = |text: &str, member: &str| format!("{},{member}}}", text.strip_suffix('}').unwrap());
+    server.show(&signer.sign_text(header, &claims)).await.passed();
+    for member in [r#""alg":"EdDSA""#, r#""kid":"d""#, r#""k\u0069d":"d""#] {
+        server.show(&signer.sign_text(&twice(header, member), &claims)).await.refused(MALFORMED);
+    }
+    for member in
+        [r#""sub":"root""#, r#""s\u0075b":"ada""#, r#""scope":"files:read admin""#, r#""exp":9999999999"#]
+    {
+        server.show(&signer.sign_text(header, &twice(&claims, member))).await.refused(MALFORMED);
+    }
+}
+
+#[tokio::test]
 async fn the_key_is_chosen_by_name_type_algorithm_and_use() {
     let unknown = "the token is signed with a key that the issuer does not publish";
     let (one, two, rsa) = (eddsa("1", 1), eddsa("2", 2), rs256("1", 0));

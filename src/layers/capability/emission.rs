@@ -107,7 +107,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a client needs to have declared to be asked this; `None` if it is nothing that clients are asked.
+/// What a client needs to have declared to be asked this; `None` if it is nothing that clients are asked, or lacks what
+/// the schema requires of it.
 pub(super) fn needs(asked: Raw<'_>, strict_context: bool) -> Option<ClientCapabilities> {
     let asked = RawObject::parse(asked.text()).ok()?;
     let method = asked.get("method")?.to_str()?;
@@ -115,17 +116,24 @@ pub(super) fn needs(asked: Raw<'_>, strict_context: bool) -> Option<ClientCapabi
         Some(params) => Some(params.ok()?),
         None => None,
     };
+    let is = |name: &str, kind: Kind| {
+        params.as_ref().and_then(|params| params.get(name)).is_some_and(|value| value.kind() == kind)
+    };
+    let text = |name: &str| params.as_ref().and_then(|params| params.get(name)).and_then(Raw::to_str);
     let needs = ClientCapabilities::new();
     match &*method {
-        "elicitation/create" => {
-            let mode = params?.get("mode").and_then(Raw::to_str).is_some_and(|mode| mode == "url");
-            Some(if mode { needs.with_elicitation_url() } else { needs.with_elicitation_form() })
-        }
-        "sampling/createMessage" => {
-            let params = params?;
+        "elicitation/create" if is("message", Kind::String) => match text("mode").as_deref() {
+            Some("url") if is("url", Kind::String) => Some(needs.with_elicitation_url()),
+            Some("form") if is("requestedSchema", Kind::Object) => Some(needs.with_elicitation_form()),
+            None if params.as_ref()?.get("mode").is_none() && is("requestedSchema", Kind::Object) => {
+                Some(needs.with_elicitation_form())
+            }
+            _ => None,
+        },
+        "sampling/createMessage" if is("messages", Kind::Array) && is("maxTokens", Kind::Number) => {
+            let params = params.as_ref()?;
             let tools = params.get("tools").is_some() || params.get("toolChoice").is_some();
-            let context = params.get("includeContext").and_then(Raw::to_str);
-            let context = matches!(context.as_deref(), Some("thisServer" | "allServers"));
+            let context = matches!(text("includeContext").as_deref(), Some("thisServer" | "allServers"));
             let needs = needs.with_sampling();
             let needs = if tools { needs.with_sampling_tools() } else { needs };
             Some(if strict_context && context { needs.with_sampling_context() } else { needs })

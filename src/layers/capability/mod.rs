@@ -13,13 +13,16 @@
 //!
 //! 3. It answers `tools/call`, `prompts/get` or `resources/read`.
 //! 4. It has `inputRequests` that ask for something, or a `requestState`, or both.
-//! 5. Each request in it is `elicitation/create`, `sampling/createMessage` or `roots/list`, and an object of their shape.
+//! 5. Each request in it is `elicitation/create`, `sampling/createMessage` or `roots/list`, and has what the schema
+//!    requires: `params`, if there are any, are an object. Of an elicitation they have a `message`, and a
+//!    `requestedSchema` if `mode` is `form` or absent, or a `url` if it is `url`; there is no other mode. Of sampling
+//!    they have `messages` and `maxTokens`. What is in arrays and schemas is left to the client.
 //! 6. The client has declared what each of them needs:
 //!
 //! | asks for | needs | satisfied by |
 //! |---|---|---|
 //! | `elicitation/create` with `mode: "url"` | `elicitation.url` | the same |
-//! | `elicitation/create` otherwise | `elicitation.form` | the same, or an `elicitation` with neither `form` nor `url` |
+//! | `elicitation/create` with `mode: "form"` or none | `elicitation.form` | the same, or an `elicitation` with neither `form` nor `url` |
 //! | `sampling/createMessage` with `tools` or `toolChoice`, even `null` | `sampling.tools` | the same |
 //! | `sampling/createMessage` with another server's context, [if strict](CapabilityLayer::with_strict_context) | `sampling.context` | the same |
 //! | `sampling/createMessage` otherwise | `sampling` | the same |

@@ -180,8 +180,59 @@ async fn each_kind_of_input_needs_its_capability() {
             Some(required) => replaced(&outcome, 400, -32021, missing(required)),
         }
     }
-    let no_mode = json!({"method": "elicitation/create", "params": {"message": "?", "mode": 1}});
+    let no_mode = json!({"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}});
     emit(json!({"elicitation": {}}), asks(json!({ "k": no_mode }))).await.passed();
+}
+
+#[tokio::test]
+async fn what_clients_are_asked_has_what_the_schema_requires() {
+    let everything =
+        || json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
+    let with = |mut asked: Value, name: &str, value: Value| {
+        asked["params"][name] = value;
+        asked
+    };
+    let without = |mut asked: Value, name: &str| {
+        asked["params"].as_object_mut().unwrap().remove(name);
+        asked
+    };
+    for asked in [
+        json!({"method": "elicitation/create"}),
+        json!({"method": "elicitation/create", "params": {}}),
+        with(form(), "mode", json!("qr")),
+        with(form(), "mode", json!(1)),
+        with(form(), "mode", json!(null)),
+        with(form(), "mode", json!("url")),
+        with(form(), "message", json!(5)),
+        without(form(), "message"),
+        with(form(), "requestedSchema", json!(5)),
+        without(form(), "requestedSchema"),
+        with(url(), "mode", json!("form")),
+        with(url(), "url", json!({})),
+        without(url(), "url"),
+        without(url(), "mode"),
+        without(url(), "message"),
+        json!({"method": "sampling/createMessage"}),
+        json!({"method": "sampling/createMessage", "params": {}}),
+        sample(json!({"messages": 5})),
+        sample(json!({"maxTokens": "x"})),
+        without(sample(json!({})), "messages"),
+        without(sample(json!({})), "maxTokens"),
+        json!({"method": "roots/list", "params": []}),
+    ] {
+        let outcome = emit(everything(), asks(json!({ "k": asked, "r": roots() }))).await;
+        replaced(&outcome, 200, -32603, None);
+    }
+    for asked in [
+        form(),
+        without(form(), "mode"),
+        url(),
+        sample(json!({})),
+        roots(),
+        json!({"method": "roots/list", "params": {}}),
+    ] {
+        emit(everything(), asks(json!({ "k": asked }))).await.passed();
+    }
 }
 
 #[tokio::test]

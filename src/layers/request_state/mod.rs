@@ -165,6 +165,10 @@ impl RequestStateLayer {
     /// comes while it lives.
     ///
     /// A client whose connection broke cannot repeat a round then; it starts anew.
+    ///
+    /// Each round that a caller plays stays in the store until its state expires. A store has bounds, and one caller may
+    /// be able to fill it for all: see [`MemoryReplayStore`](crate::store::MemoryReplayStore) for what it does about
+    /// that, and [`StateUse::partition`] for a store of your own. A limit of rates in front helps both.
     pub fn with_single_use(mut self, store: impl ReplayStore) -> Self {
         self.store = Some(Arc::new(store));
         self
@@ -222,7 +226,12 @@ impl Policy for StateSeal {
             let edited = request.body_mut().edit_params(|params| params.set_text("requestState", text));
             // Cannot be: `_meta` is not touched.
             edited.map_err(|error| Rejection::invalid_params(error.to_string()))?;
-            let used = StateUse { id: opened.id, now: self.sealer.now(), expires_at: opened.expires_at };
+            let used = StateUse {
+                id: opened.id,
+                now: self.sealer.now(),
+                expires_at: opened.expires_at,
+                partition: request.extensions().get().map(Principal::partition),
+            };
             request.extensions_mut().insert(Verified(used));
         }
         request.extensions_mut().insert(TrustedState);

@@ -81,6 +81,10 @@ pub struct StateSealer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainStart(u64);
 
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)))
+}
+
 /// A state that has been opened.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -171,22 +175,24 @@ impl StateSealer {
         }
     }
 
-    /// How long a state is good for, in whole seconds. Defaults to 600 seconds.
+    /// How long a state is good for, in whole seconds: parts of one are rounded up, and zero is one. Defaults to 600
+    /// seconds.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Duration) -> Self {
-        self.lifetime = lifetime;
+        self.lifetime = whole_seconds(lifetime).max(Duration::from_secs(1));
         self
     }
 
-    /// How long after the first round the last one may come, in whole seconds, however many there are. Defaults to an
-    /// hour.
+    /// How long after the first round the last one may come, in whole seconds, however many there are: parts of one are
+    /// rounded up. With zero no state is taken, which ends all that are under way. Defaults to an hour.
     #[must_use]
     pub fn with_max_chain(mut self, max_chain: Duration) -> Self {
-        self.max_chain = max_chain;
+        self.max_chain = whole_seconds(max_chain);
         self
     }
 
-    /// How many bytes a sealed state may have: a longer one is neither given out nor looked at. Defaults to 16 KiB.
+    /// How many bytes a sealed state may have: a longer one is neither given out nor looked at. A seal takes about 150
+    /// by itself, so with less than that every state is too long. Defaults to 16 KiB.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;

@@ -419,6 +419,70 @@ async fn a_state_that_may_be_used_once_is_used_once() {
 }
 
 #[tokio::test]
+async fn a_clock_that_jumps_forward_and_back_does_not_undo_single_use() {
+    let (layer, clock) = layer_with(keys(&[1]), "a");
+    let layer = layer.with_single_use(MemoryReplayStore::new());
+    let sealed = sealed_for(&layer, tool(None)).await;
+    send(&layer, tool(Some(&sealed))).await.passed();
+    clock.advance(Duration::from_secs(700));
+    let other = sealed_for(&layer, tool(None)).await;
+    send(&layer, tool(Some(&other))).await.passed();
+    clock.set(Timestamp::from_millis(START * 1_000));
+    invalid(&send(&layer, tool(Some(&sealed))).await);
+}
+
+#[tokio::test]
+async fn the_store_is_told_who_uses_a_state() {
+    struct Told(Arc<std::sync::Mutex<Vec<Option<crate::principal::Partition>>>>);
+
+    impl ReplayStore for Told {
+        fn burn(&self, used: StateUse) -> StoreFuture<bool> {
+            self.0.lock().unwrap().push(used.partition);
+            Box::pin(async { Ok(true) })
+        }
+    }
+
+    let told = Arc::default();
+    let layer = layer().with_single_use(Told(Arc::clone(&told)));
+    let ada = Principal::new("i", "ada");
+    for principal in [None, Some(ada.clone())] {
+        let request = |state: Option<&str>| {
+            let mut request = tool(state);
+            request.extensions_mut().extend(principal.iter().cloned().fold(
+                http::Extensions::new(),
+                |mut all, principal| {
+                    all.insert(principal);
+                    all
+                },
+            ));
+            request
+        };
+        let sealed = sealed_for(&layer, request(None)).await;
+        send(&layer, request(Some(&sealed))).await.passed();
+    }
+    assert_eq!(*told.lock().unwrap(), [None, Some(ada.partition())]);
+}
+
+#[tokio::test]
+async fn a_lifetime_is_at_least_a_second_and_parts_of_one_are_rounded_up() {
+    for (lifetime, seconds) in [(0, 1), (1, 1), (500, 1), (1_000, 1), (1_001, 2)] {
+        let (layer, clock) = layer_with(keys(&[1]), "a");
+        let layer = layer
+            .with_lifetime(Duration::from_millis(lifetime))
+            .with_max_chain(Duration::from_millis(lifetime.max(1)));
+        clock.set(Timestamp::from_millis(START * 1_000));
+        let sealed = sealed_for(&layer, tool(None)).await;
+        clock.advance(Duration::from_millis(seconds * 1_000 - 1));
+        send(&layer, tool(Some(&sealed))).await.passed();
+        clock.advance(Duration::from_millis(1));
+        invalid(&send(&layer, tool(Some(&sealed))).await);
+    }
+    let layer = layer().with_lifetime(Duration::MAX).with_max_chain(Duration::MAX);
+    let sealed = sealed_for(&layer, tool(None)).await;
+    send(&layer, tool(Some(&sealed))).await.passed();
+}
+
+#[tokio::test]
 async fn a_store_that_cannot_tell_lets_nothing_pass() {
     struct Broken;
 

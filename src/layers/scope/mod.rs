@@ -17,8 +17,11 @@
 //!    request. `completion/complete` needs what its prompt or template needs.
 //! 7. Rules on [calls](ScopeRules::with_call_rule) hide nothing from lists.
 //! 8. Rules for resources hold for every way to write a URI: what is needed is what the URI needs as it is written, and
-//!    what it needs once escapes are decoded, dots resolved, slashes merged and case ignored, together. Rules that match
-//!    add up. A spelling can make a request need more, never less.
+//!    what it needs once escapes are decoded, dots resolved, slashes merged and case ignored, without default ports,
+//!    `localhost` of a file, dots after hosts, and with and without user, query and fragment, together. Rules that match
+//!    add up. A spelling can make a request need more, never less. Where there are rules for resources or a default, a
+//!    URI that readers take for different ones is unknown: with control characters, with spaces at its ends, with `..`
+//!    besides other escapes, `//`, `\`, `?` or `#`, or with a host that they fold, such as `0x7f.1`.
 //!
 //! # Rejections
 //! | what | HTTP | code |
@@ -27,6 +30,7 @@
 //! | a scope is needed and nobody is known | 401 | 401 |
 //! | an unknown tool; with [hidden denials](ScopeRules::with_hidden_denials) also what may not be used | 400 | -32602 |
 //! | what the request is about is not a string | 400 | -32602 |
+//! | a URI that readers take for different ones | 400 | -32602 |
 //!
 //! # Order
 //! Below [`HeadersLayer`](crate::layers::HeadersLayer), above the cache, which keeps what everybody sees. Reads the
@@ -180,7 +184,7 @@ impl ScopeGate {
         if let Some(target) = &target {
             facts = rules.facts(target, extensions);
             let hidden = || rules.hide && !rules.allows(target, facts.as_deref(), principal).0;
-            if rules.is_unknown(target, facts.as_deref()) || hidden() {
+            if rules.is_unknown(target, facts.as_deref()) || rules.cannot_tell(target) || hidden() {
                 return Err(target.unknown());
             }
         }

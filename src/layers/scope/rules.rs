@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::Extensions;
 
-use super::uri::{loosened, readings};
+use super::uri::{has_blanks, is_ambiguous, loosened, readings};
 use crate::catalog::{ToolCatalog, ToolFacts};
 use crate::message::Message;
 use crate::principal::Principal;
@@ -108,7 +108,7 @@ impl ScopeRules {
     }
 
     fn resource_rule(mut self, text: Box<str>, is_prefix: bool, scopes: Scopes) -> Self {
-        let loose = loosened(&text).into();
+        let loose = loosened(&text, is_prefix).into();
         self.resources.push(ResourceRule { text, loose, is_prefix, scopes });
         self
     }
@@ -207,22 +207,35 @@ impl ScopeRules {
 
     fn each_reading<'a>(&'a self, whole: &str, literal: &str, see: &mut dyn FnMut(&'a Scopes)) {
         for (at, reading) in readings(literal).iter().enumerate() {
+            let is_written = at == 0;
             let mut found = false;
             for rule in &self.resources {
-                let text = if at == 0 { &rule.text } else { &rule.loose };
-                let matches = match rule.is_prefix {
-                    true => reading.starts_with(&**text),
+                let is_about = |text: &str| match rule.is_prefix {
+                    true => reading.text.starts_with(text),
                     false if literal.len() < whole.len() => whole == &*rule.text,
-                    false => reading == &**text,
+                    false => reading.text == text,
                 };
-                if matches {
-                    found = true;
+                let (by_text, by_sense) = (is_written && is_about(&rule.text), is_about(&rule.loose));
+                if by_text || by_sense {
                     see(&rule.scopes);
                 }
+                // A rule that is spelled otherwise adds to the default and does not take its place: to a server that
+                // tells the spellings apart it is about something else.
+                found |= by_text || by_sense && !is_written;
             }
-            if !found {
+            if !found && reading.by_default {
                 see(&self.default);
             }
+        }
+    }
+
+    /// Whether it cannot be told what `target` needs, because servers read its URI in different ways.
+    pub(super) fn cannot_tell(&self, target: &Target<'_>) -> bool {
+        match target {
+            Target::Resource(uri) => self.rules_resources() && is_ambiguous(uri),
+            // It is compared, not taken apart.
+            Target::Template(template) => self.rules_resources() && has_blanks(template),
+            Target::Tool(_) | Target::Prompt(_) => false,
         }
     }
 
@@ -238,6 +251,9 @@ impl ScopeRules {
         facts: Option<&ToolFacts>,
         principal: Option<&Principal>,
     ) -> (bool, bool) {
+        if self.cannot_tell(target) {
+            return (false, true);
+        }
         let (mut allowed, mut asked) = (true, false);
         self.each(target, facts, &mut |scopes| {
             asked |= !scopes.is_empty();

@@ -24,6 +24,7 @@ use self::keys::{Key, KeySet, Wanted};
 use self::live::Live;
 use super::claims::Expected;
 use super::verifier::{Token, TokenVerifier, Verified, VerifyError};
+use crate::message::RawObject;
 
 /// Verifies tokens that are JWTs, made for this server by one issuer.
 ///
@@ -34,7 +35,8 @@ use super::verifier::{Token, TokenVerifier, Verified, VerifyError};
 ///   [shared secret](StaticKeys::from_secret), and nothing else then. `none` is never taken.
 /// - The key is the one that fits the header's `kid` and `alg`; without a `kid`, the only one that fits `alg`. Keys that
 ///   say `use` or `key_ops` for something else do not fit. `jku`, `jwk` and `x5c` in a token are not looked at.
-/// - A token with `crit`, with other than three parts, or that is encrypted, is refused.
+/// - A token with `crit`, with other than three parts, or that is encrypted, is refused, and so is one whose header or
+///   claims name a member twice: two readers could take two values (RFC 7519, section 4).
 /// - Scopes are read from `scope` and `scp`, the client from `client_id`, else `azp`.
 ///
 /// # Example
@@ -228,7 +230,11 @@ fn read_algorithm(text: &str) -> Option<Algorithm> {
 
 fn read_object(part: &str) -> Result<Map<String, Value>, VerifyError> {
     let bytes = URL_SAFE_NO_PAD.decode_to_vec(part).map_err(|_| MALFORMED)?;
-    serde_json::from_slice(&bytes).map_err(|_| MALFORMED)
+    let text = String::from_utf8(bytes).map_err(|_| MALFORMED)?;
+    // It refuses members that are named twice.
+    let object = RawObject::parse(text).map_err(|_| MALFORMED)?;
+    let members = object.iter().map(|(name, value)| Ok((name.to_owned(), value.decode_owned()?)));
+    members.collect::<serde_json::Result<_>>().map_err(|_| MALFORMED)
 }
 
 impl fmt::Debug for JwtVerifier {
