@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use http::Response;
+use http::{Response, StatusCode};
 
 use super::fill::Learnt;
 use super::query::Query;
@@ -32,21 +32,19 @@ pub(super) async fn open<S: CacheStore>(
                     // The stream may break off, or nobody may wait for its end.
                     cache.forget_all(query).await;
                 }
-                let (cache, query, found) = (cache.clone(), query.clone(), found.clone());
+                let (cache, query, mut found) = (cache.clone(), query.clone(), found.clone());
                 let status = parts.status;
+                if status != StatusCode::OK {
+                    // It has been said that this failed: no result can follow.
+                    found.stale = None;
+                }
                 let keep = move |answer: Answer| -> Keeping {
                     Box::pin(async move {
-                        let stale = match cache.learn(&query, found, status, &answer).await {
-                            Learnt::Stale(hit) => Some(hit),
-                            _ => None,
+                        let Learnt::Stale(hit) = cache.learn(&query, found, status, &answer).await else {
+                            return answer;
                         };
-                        match stale {
-                            Some(hit) => {
-                                count(&cache.counters().stale);
-                                hit.into_answer(answer.id().cloned())
-                            }
-                            None => answer,
-                        }
+                        count(&cache.counters().stale);
+                        hit.into_answer(answer.id().cloned())
                     })
                 };
                 let state = State::Passing(stream, Some(Box::new(keep)));
