@@ -294,9 +294,14 @@ impl RawObject {
 
     /// Removes the member `name`; says whether it was there.
     pub fn remove(&mut self, name: &str) -> bool {
+        self.retain(|member, _| member != name)
+    }
+
+    /// Removes all members that `keep` is false of, in one pass; says whether there were any.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&str, Raw<'_>) -> bool) -> bool {
         let source = &self.source;
         let before = self.members.len();
-        self.members.retain(|member| member.name.of(source) != name);
+        self.members.retain(|member| keep(member.name.of(source), Raw(member.value.of(source))));
         let removed = self.members.len() < before;
         if removed {
             self.whole = None;
@@ -506,6 +511,20 @@ mod tests {
         object.set_raw("d", Raw("1e2"));
         assert_eq!(object.to_string(), r#"{"a":[1],"b\n":18446744073709551616,"d":1e2}"#);
         assert_eq!(object.len(), 3);
+    }
+
+    #[test]
+    fn many_members_are_removed_in_one_pass() {
+        let all: Vec<_> = (0..100_000).map(|n| format!("\"{n}\":{n}")).collect();
+        let mut object = RawObject::parse(format!("{{{}}}", all.join(", "))).unwrap();
+        let mut looked_at = 0;
+        let removed = object.retain(|name, value| {
+            looked_at += 1;
+            name == "7" || value.text() == "9"
+        });
+        assert!(removed);
+        assert_eq!((object.to_string().as_str(), looked_at), (r#"{"7":7,"9":9}"#, 100_000));
+        assert!(!object.retain(|_, _| true));
     }
 
     #[cfg(feature = "cache")]

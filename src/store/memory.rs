@@ -35,6 +35,9 @@ pub struct MemoryStore {
     max_bytes: u64,
 }
 
+/// An entry is large from this part of the whole store on.
+const LARGE: u64 = 256;
+
 /// Which keys an invalidation is about, so that it need not look at every entry.
 #[derive(Default)]
 struct Index(Mutex<HashMap<Group, HashSet<CacheKey>>>);
@@ -111,7 +114,7 @@ impl Index {
 impl MemoryStore {
     /// A store of at most about `max_bytes` bytes, keys and what surrounds the texts included.
     ///
-    /// For some moments while entries are put it may be more.
+    /// For some moments while small entries are put it may be more. An entry that is larger than this is not kept.
     #[must_use]
     pub fn new(max_bytes: u64) -> Self {
         Self::build(max_bytes, 1)
@@ -178,8 +181,18 @@ impl CacheStore for MemoryStore {
 
     async fn put(&self, entry: Entry, _keep: Duration) -> Result<(), BoxError> {
         let key = entry.key().clone();
+        let size = entry.size() as u64;
+        if size > self.max_bytes {
+            // It would be thrown out again, but take room until then. What it was to replace goes all the same.
+            self.entries.invalidate(&key);
+            return Ok(());
+        }
         self.index.add(&key);
         self.entries.insert(key.clone(), entry);
+        if size >= self.max_bytes / LARGE {
+            // Room is made from time to time, and a few of these would be many bytes until then.
+            self.entries.run_pending_tasks();
+        }
         if !self.index.has(&key) {
             // It has been invalidated or evicted in between, and no invalidation would find it any more.
             self.entries.invalidate(&key);
@@ -250,6 +263,32 @@ mod tests {
         let large = format!(r#"{{"tools":["{}"]}}"#, "x".repeat(4_000));
         store.put(entry(&list(0), &large), Duration::MAX).await.unwrap();
         assert_eq!(store.entries(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_entry_larger_than_the_store_is_not_even_put_but_replaces() {
+        let store = MemoryStore::new(2_000);
+        store.put(entry(&list(0), "{}"), Duration::MAX).await.unwrap();
+        let large = format!(r#"{{"tools":["{}"]}}"#, "x".repeat(4_000));
+        for page in 0..3 {
+            store.put(entry(&list(page), &large), Duration::MAX).await.unwrap();
+            assert!(store.peek(&list(page)).is_none());
+        }
+        assert!(store.entries.iter().next().is_none());
+        assert_eq!(store.entries(), 0);
+        assert!(store.index.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn large_entries_do_not_pile_up_before_room_is_made() {
+        let store = MemoryStore::new(1 << 20);
+        let long = "x".repeat(100_000);
+        for page in 0..150 {
+            let key = key("a", "resources/read", Some(&format!("{page}{long}")), None);
+            store.put(entry(&key, "{}"), Duration::MAX).await.unwrap();
+            let bytes: usize = store.entries.iter().map(|(_, entry)| entry.size()).sum();
+            assert!(bytes <= 1 << 20, "{bytes}");
+        }
     }
 
     #[tokio::test]

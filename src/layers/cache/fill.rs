@@ -33,6 +33,17 @@ pub(super) enum Landed {
     Alone,
 }
 
+/// What an answer was good for.
+pub(super) enum Learnt<'a> {
+    /// A result that has been kept, if nothing has changed since it was asked for.
+    Fresh(Entry),
+    /// The inner service has failed, but an expired entry is at hand.
+    Stale(Hit),
+    Refused(&'a ErrorObject),
+    /// A result that is not to be kept.
+    Alone,
+}
+
 /// An answer that is an error.
 pub(in crate::layers) struct Refusal {
     status: StatusCode,
@@ -103,6 +114,11 @@ fn is_transient(status: StatusCode, error: &ErrorObject) -> bool {
         )
 }
 
+/// Whether an error that is not [transient](is_transient) is about what was asked for, and not about how often or when.
+fn is_definite(status: StatusCode) -> bool {
+    !matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
+}
+
 /// The value of `ttlMs`: zero for whatever is not written as a positive integer.
 pub(in crate::layers) fn ttl_of(raw: Option<Raw<'_>>) -> Duration {
     let Some(text) = raw.filter(|raw| raw.kind() == Kind::Number).map(Raw::text) else {
@@ -113,6 +129,17 @@ pub(in crate::layers) fn ttl_of(raw: Option<Raw<'_>>) -> Duration {
     }
     // One with more digits than this is longer than any bound on it.
     Duration::from_millis(text.parse().unwrap_or(u64::MAX))
+}
+
+/// The smallest change that is about `key`.
+fn covering(key: &CacheKey) -> Invalidation {
+    match (key.operation, &key.param) {
+        (Operation::Tools, _) => Invalidation::Tools,
+        (Operation::Prompts, _) => Invalidation::Prompts,
+        (Operation::Resources | Operation::Templates, _) => Invalidation::Resources,
+        (Operation::Read, Some(uri)) => Invalidation::Resource(uri.clone()),
+        (Operation::Read, None) | (Operation::Discover, _) => Invalidation::Everything,
+    }
 }
 
 fn says(result: &RawObject, name: &str, value: &str) -> bool {
@@ -135,20 +162,31 @@ impl<S: CacheStore> ResponseCache<S> {
             Reply::Answer(answer) => self.entry(query, response.status(), answer),
             Reply::Stream(_) | Reply::Accepted => None,
         };
-        match entry {
-            Some(entry) => self.keep_entry(query, &entry).await,
-            None => {
-                if query.refresh {
-                    self.forget_all(query).await;
-                }
-                false
-            }
+        self.replace(query, query.refresh, entry.as_ref()).await
+    }
+
+    /// Keeps what has been said; if it is not to be kept, what it `supersedes` is forgotten all the same.
+    async fn replace(&self, query: &Query, supersedes: bool, entry: Option<&Entry>) -> bool {
+        let kept = match entry {
+            Some(entry) => self.keep_entry(query, entry).await,
+            None => false,
+        };
+        if !kept && supersedes {
+            self.forget_all(query).await;
+        }
+        kept
+    }
+
+    pub(super) async fn forget_all(&self, query: &Query) {
+        for key in query.keys() {
+            self.forget_surely(query, key).await;
         }
     }
 
-    async fn forget_all(&self, query: &Query) {
-        for key in query.keys() {
-            self.forget(key).await;
+    /// Forgets what must not be served any more: if the store cannot, with all that is invalidated alike.
+    async fn forget_surely(&self, query: &Query, key: &CacheKey) {
+        if self.forget(query, key).await.is_none() {
+            self.invalidate(&covering(key));
         }
     }
 
@@ -183,15 +221,10 @@ impl<S: CacheStore> ResponseCache<S> {
             None => {}
             Some(Err(_)) => drop(kept.remove("_meta")),
             Some(Ok(mut meta)) => {
-                let is_kept = |name: &str| self.settings().kept_meta.iter().any(|key| key == name);
-                let others: Vec<_> =
-                    meta.iter().map(|(name, _)| name.to_owned()).filter(|name| !is_kept(name)).collect();
-                for name in &others {
-                    meta.remove(name);
-                }
+                let others = meta.retain(|name, _| self.settings().kept_meta.iter().any(|key| key == name));
                 if meta.is_empty() {
                     kept.remove("_meta");
-                } else if !others.is_empty() {
+                } else if others {
                     kept.set_object("_meta", &meta);
                 }
             }
@@ -201,18 +234,18 @@ impl<S: CacheStore> ResponseCache<S> {
 
     /// Keeps an entry, unless it has been made invalid while it was on its way.
     pub(super) async fn keep_entry(&self, query: &Query, entry: &Entry) -> bool {
-        if !self.is_current(entry, query.topics) || self.put(entry.clone()).await.is_none() {
+        if !self.is_current(entry, query.topics) || self.put(query, entry.clone()).await.is_none() {
             return false;
         }
         if !self.is_current(entry, query.topics) {
-            self.forget(entry.key()).await;
+            self.forget(query, entry.key()).await;
             return false;
         }
         count(&self.counters().stores);
         // The result may have been for others than it is now.
         let other = if entry.key().partition().is_some() { &query.shared } else { &query.own };
         if let Some(other) = other {
-            self.forget(other).await;
+            self.forget_surely(query, other).await;
         }
         true
     }
@@ -224,49 +257,71 @@ impl<S: CacheStore> ResponseCache<S> {
         found: Found,
         outcome: Result<Response<Reply>, InnerError>,
     ) -> (Landed, Option<Response<Reply>>) {
-        // It may have become too old, or invalid, while the inner service was asked.
-        let stale = found.stale.and_then(|entry| self.stale_hit(query, entry));
-        let response = match (outcome, stale) {
-            (Ok(response), stale) => {
+        match outcome {
+            Ok(response) => {
                 let Reply::Answer(answer) = response.body() else { return (Landed::Alone, Some(response)) };
-                if let Err(error) = answer.outcome() {
-                    if let Some(hit) = stale.filter(|_| is_transient(response.status(), error)) {
-                        return (Landed::Stale(hit), None);
+                match self.learn(query, found, response.status(), answer).await {
+                    Learnt::Fresh(entry) => (Landed::Fresh(entry), Some(response)),
+                    Learnt::Stale(hit) => (Landed::Stale(hit), None),
+                    Learnt::Refused(error) => {
+                        (Landed::Refused(Arc::new(Refusal::of(&response, error))), Some(response))
                     }
-                    if error.code == code::INVALID_PARAMS && found.expired {
-                        self.discard_pages(query);
-                    }
-                    return (Landed::Refused(Arc::new(Refusal::of(&response, error))), Some(response));
+                    Learnt::Alone => (Landed::Alone, Some(response)),
                 }
-                response
             }
-            (Err(_), Some(hit)) => return (Landed::Stale(hit), None),
-            (Err(error), None) => return (Landed::Failed(error), None),
-        };
-        let entry = response.body().answer().and_then(|answer| self.entry(query, response.status(), answer));
-        match entry {
-            Some(entry) => {
-                self.keep_entry(query, &entry).await;
-                (Landed::Fresh(entry), Some(response))
-            }
-            None => {
-                if query.refresh || found.expired {
-                    // What is kept is older than what has just been said, and no longer to be kept.
+            Err(error) => {
+                if query.refresh {
                     self.forget_all(query).await;
                 }
-                (Landed::Alone, Some(response))
+                match found.stale.and_then(|entry| self.stale_hit(query, entry)) {
+                    Some(hit) => (Landed::Stale(hit), None),
+                    None => (Landed::Failed(error), None),
+                }
+            }
+        }
+    }
+
+    /// Keeps, replaces or forgets what is kept for `query`, by what has been answered: at once or at the end of a stream.
+    pub(super) async fn learn<'a>(
+        &self,
+        query: &Query,
+        found: Found,
+        status: StatusCode,
+        answer: &'a Answer,
+    ) -> Learnt<'a> {
+        match answer.outcome() {
+            Ok(_) => {
+                let entry = self.entry(query, status, answer);
+                // What is kept is older than what has just been said, and no longer to be kept.
+                self.replace(query, query.refresh || found.expired, entry.as_ref()).await;
+                entry.map_or(Learnt::Alone, Learnt::Fresh)
+            }
+            Err(error) if is_transient(status, error) => {
+                if query.refresh {
+                    self.forget_all(query).await;
+                }
+                // It may have become too old, or invalid, while the inner service was asked.
+                let hit = found.stale.and_then(|entry| self.stale_hit(query, entry));
+                hit.map_or(Learnt::Refused(error), Learnt::Stale)
+            }
+            Err(error) => {
+                if error.code == code::INVALID_PARAMS && found.expired {
+                    self.discard_pages(query);
+                }
+                // A refusal is newer than what is kept, too: what it revokes must not come back.
+                if query.refresh || (found.expired && is_definite(status)) {
+                    self.forget_all(query).await;
+                }
+                Learnt::Refused(error)
             }
         }
     }
 
     /// A cursor that was good once is not any more: the list has changed.
     fn discard_pages(&self, query: &Query) {
-        let Some(key) = query.any_key().filter(|key| key.param.is_some()) else { return };
-        match key.operation {
-            Operation::Tools => self.invalidate(&Invalidation::Tools),
-            Operation::Prompts => self.invalidate(&Invalidation::Prompts),
-            Operation::Resources | Operation::Templates => self.invalidate(&Invalidation::Resources),
-            Operation::Discover | Operation::Read => {}
+        let is_page = |key: &&CacheKey| key.param.is_some() && key.operation != Operation::Read;
+        if let Some(key) = query.any_key().filter(is_page) {
+            self.invalidate(&covering(key));
         }
     }
 

@@ -16,11 +16,18 @@ pub(in crate::layers) struct FlightKey {
     pub(in crate::layers) generation: u64,
 }
 
-/// Callers who may be answered alike, even with an error.
+/// Callers who may be answered alike.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::layers) enum Who {
-    /// The partition, the principal or the credentials.
+    /// The partition, the principal or the credentials. They share errors as well.
     One(Partition),
-    /// All those who showed nothing.
+    /// All those who showed nothing that is known here. They may have shown the inner service something else, which an
+    /// error may be about, so they share no errors.
     Anonymous,
+}
+
+impl Who {
+    pub(super) const fn share_errors(self) -> bool {
+        matches!(self, Self::One(_))
+    }
 }

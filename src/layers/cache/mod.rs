@@ -24,22 +24,27 @@
 //!    rest may be about the caller that was answered first. The result is neither parsed nor copied.
 //! 6. Requests of one partition that come while the same is being asked share one call, errors included. It goes on while
 //!    anyone waits, whoever came first, and is dropped with the last. Callers in different partitions never wait for
-//!    each other; those without a principal share if they show no `Authorization` or `Cookie`, or the same one, and
-//!    then they share what is public, and errors. Where the last answer was not to be kept, nobody waits.
+//!    each other; those without a principal share if they show the same `Authorization` and `Cookie`, or neither. In the
+//!    first case they share what is public, and errors; in the second only what is public, because an error may be about
+//!    something else that one of them showed: each of the others then asks for itself. Where the last answer was not to be
+//!    kept, nobody waits.
 //! 7. What is [invalidated](ResponseCache::invalidate) is gone at once, in all partitions, and a result that was asked for
 //!    before that is not kept ("Interaction with Notifications"). Invalidations come from notifications on
 //!    `subscriptions/listen` streams that pass, before their receiver sees them; from a
 //!    [`Publisher`](crate::dispatch::Publisher::observe); and by call. `resources/list_changed` is about templates as well. An
 //!    updated URI is about reads of that URI, and on a stream also about reads of those of its subscribed URIs that
-//!    are ancestors of it. A call that is refused with -32020 makes the list of tools invalid, and a cursor that was good
+//!    are ancestors of it; from a stream with more than 1024 of those it is about everything. A call that is refused with -32020 makes the list of tools invalid, and a cursor that was good
 //!    and is refused with -32602 all pages of its list.
 //! 8. An entry that has expired is served only if asking again fails, and only if that is
-//!    [wanted](ResponseCache::with_stale_if_error); its `ttlMs` is 0.
+//!    [wanted](ResponseCache::with_stale_if_error); its `ttlMs` is 0. A refusal is an answer and no failure: it is passed on,
+//!    and the expired entry is forgotten. All this holds for an answer at the end of a stream as well.
 //! 9. A [store](crate::store::CacheStore) that fails, takes long or gives what was not asked for is a miss and a line in the
-//!    log.
+//!    log. A request waits for it no longer than [`with_store_timeout`](ResponseCache::with_store_timeout) in all. What it
+//!    has not been told of an invalidation it is told again before it is asked for anything of that upstream, and until it
+//!    knows, entries of other writers that are covered are not served.
 //!
 //! # Rejections
-//! None of its own. Where the inner service fails, all who waited get an [`InnerError`].
+//! None of its own. Where the inner service fails, all who share errors get the same [`InnerError`].
 //!
 //! # Order
 //! Sits after whatever decides who may ask (authorization, version, headers, scopes) and before what answers. It keeps
@@ -93,6 +98,7 @@ mod fill;
 mod flight;
 mod generation;
 pub mod hints;
+mod patience;
 mod query;
 mod response_cache;
 mod service;
@@ -100,6 +106,7 @@ mod settings;
 mod statistics;
 mod stream;
 mod tendency;
+mod untold;
 
 pub use self::fill::InnerError;
 pub use self::hints::CacheHintsLayer;

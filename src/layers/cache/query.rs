@@ -7,6 +7,7 @@ use http::{HeaderMap, Request, header};
 
 use super::flight::{FlightKey, Who};
 use super::generation::Topics;
+use super::patience::Patience;
 use super::response_cache::ResponseCache;
 use super::settings::PartitionBy;
 use crate::clock::Timestamp;
@@ -33,7 +34,8 @@ pub enum CacheMode {
     /// Answer with an entry, or ask the inner service and keep what it says.
     #[default]
     Use,
-    /// Ask the inner service and keep what it says, or forget what is kept if that is not to be.
+    /// Ask the inner service and keep what it says, or forget what is kept if that is not to be: whatever it says, and
+    /// even if it fails, what was kept before is not served again.
     Refresh,
     /// Neither answer with an entry nor keep anything.
     Bypass,
@@ -50,6 +52,7 @@ pub struct Query {
     pub(in crate::layers) generation: u64,
     pub(super) requested: Timestamp,
     pub(super) refresh: bool,
+    pub(super) patience: Patience,
 }
 
 impl Query {
@@ -58,7 +61,7 @@ impl Query {
         self.own.iter().chain(&self.shared)
     }
 
-    /// With whom a request may share what it is answered, errors included.
+    /// With whom a request may share what it is answered; see [`Who`] for errors.
     pub(in crate::layers) fn flight_key(&self, request: &Request<Message>) -> Option<FlightKey> {
         let who = match (&self.own, request.extensions().get::<Principal>()) {
             (Some(CacheKey { partition: Some(partition), .. }), _) => Who::One(*partition),
@@ -110,7 +113,15 @@ impl<S: CacheStore> ResponseCache<S> {
         if own.is_none() && shared.is_none() {
             return None;
         }
-        Some(Query { own, shared, topics, generation, requested: self.now(), refresh: false })
+        Some(Query {
+            own,
+            shared,
+            topics,
+            generation,
+            requested: self.now(),
+            refresh: false,
+            patience: Patience::default(),
+        })
     }
 
     fn partition(&self, principal: Option<&Principal>) -> Option<Partition> {

@@ -2,18 +2,20 @@
 
 use std::fmt;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::fill::Landed;
 use super::flight::Flights;
 use super::generation::{Generations, Topics};
+use super::patience::Patience;
 use super::query::Query;
 use super::settings::Settings;
 use super::statistics::{Counters, Statistics, count};
 use super::tendency::Tendencies;
+use super::untold::Untold;
 use crate::body::BoxError;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::message::{Answer, Message, RequestId};
@@ -26,9 +28,7 @@ struct Shared<S> {
     generations: Generations,
     flights: Arc<Flights<Landed>>,
     tendencies: Tendencies,
-    /// Invalidations that the store has not been told of yet.
-    untold: Mutex<Vec<(Arc<str>, Invalidation)>>,
-    has_untold: AtomicBool,
+    untold: Untold,
     /// Whether the store's last operation failed: one line is logged when it begins to.
     failing: AtomicBool,
 }
@@ -114,6 +114,7 @@ impl Hit {
 }
 
 /// What the store has for a query.
+#[derive(Clone, Default)]
 pub(super) struct Found {
     pub(super) hit: Option<Hit>,
     /// An entry that has expired, but may be served if there is nothing better.
@@ -161,8 +162,7 @@ impl<S: CacheStore> ResponseCache<S> {
                 generations: Generations::new(),
                 flights: Arc::new(Flights::new()),
                 tendencies: Tendencies::new(),
-                untold: Mutex::default(),
-                has_untold: AtomicBool::new(false),
+                untold: Untold::default(),
                 failing: AtomicBool::new(false),
             }),
             upstream: upstream.into(),
@@ -272,12 +272,14 @@ impl<S: CacheStore> ResponseCache<S> {
     }
 
     pub(super) async fn find(&self, query: &Query) -> Found {
-        let mut found = Found { hit: None, stale: None, expired: false };
+        let mut found = Found::default();
         if query.refresh {
             return found;
         }
         for key in query.keys() {
-            let Some(Some(entry)) = self.ask(self.shared.store.get(key)).await else { continue };
+            let Some(Some(entry)) = self.ask(&query.patience, self.shared.store.get(key)).await else {
+                continue;
+            };
             match self.judge(key, query.topics, &entry, self.now()) {
                 Worth::Fresh(remaining) => {
                     found.hit = Some(Hit { entry, remaining });
@@ -289,7 +291,7 @@ impl<S: CacheStore> ResponseCache<S> {
                 }
                 worth => {
                     found.expired |= matches!(worth, Worth::Expired);
-                    self.forget(key).await;
+                    self.forget(query, key).await;
                 }
             }
         }
@@ -330,31 +332,28 @@ impl<S: CacheStore> ResponseCache<S> {
         if stamp.writer == generations.writer() {
             stamp.generation == generations.current(topics)
         } else {
-            // Whoever wrote it counted for itself; but both can read a clock.
+            // Whoever wrote it counted for itself; but both can read a clock. What the store has not been told of it may
+            // still hold, and clocks differ.
             Timestamp::from_millis(stamp.requested) > generations.changed_at(topics)
+                && !self.shared.untold.covers(entry.key())
         }
     }
 
     /// Forgets results: when this returns, none of them is served any more, nor will one that is on its way be kept.
     ///
-    /// The store is told at once if that needs no waiting, and else before it is asked for anything again.
+    /// The store is told at once if that needs no waiting, and else, or if it fails, before it is asked for anything of
+    /// this upstream again, until it has confirmed it. Only what it has not confirmed when the process ends is lost: a
+    /// cache that finds it in the store later may then serve it until it expires.
     pub fn invalidate(&self, what: &Invalidation) {
         self.shared.generations.bump(&self.upstream, what, self.now());
         count(&self.counters.invalidations);
         let mut telling = pin!(self.shared.store.invalidate(&self.upstream, what));
         match telling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Ok(())) => return,
             Poll::Ready(Err(error)) => self.failed(&error),
-            Poll::Pending => {
-                let mut untold = self.untold();
-                let telling = (Arc::clone(&self.upstream), what.clone());
-                if !untold.contains(&telling) {
-                    untold.push(telling);
-                }
-                // While the lock is held, so that the flag and the list do not part.
-                self.shared.has_untold.store(true, Ordering::SeqCst);
-            }
+            Poll::Pending => {}
         }
+        self.shared.untold.add(&self.upstream, what);
     }
 
     /// Forgets what the notification `message` says has changed; says whether it was one that does. `watched` are the
@@ -374,42 +373,44 @@ impl<S: CacheStore> ResponseCache<S> {
         true
     }
 
-    fn untold(&self) -> MutexGuard<'_, Vec<(Arc<str>, Invalidation)>> {
-        self.shared.untold.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn next_untold(&self) -> Option<(Arc<str>, Invalidation)> {
-        let mut untold = self.untold();
-        let next = untold.pop();
-        if next.is_none() {
-            self.shared.has_untold.store(false, Ordering::SeqCst);
-        }
-        next
-    }
-
-    /// Tells the store what it has not been told yet.
-    async fn tell(&self) {
-        if !self.shared.has_untold.load(Ordering::SeqCst) {
-            return;
-        }
-        while let Some((upstream, what)) = self.next_untold() {
-            self.bounded(self.shared.store.invalidate(&upstream, &what)).await;
+    /// Tells the store what it has not confirmed yet, until it fails.
+    async fn tell(&self, patience: &Patience) {
+        while let Some(telling) = self.shared.untold.next(&self.upstream) {
+            let invalidate = self.shared.store.invalidate(&self.upstream, &telling.what);
+            if self.bounded(patience, invalidate).await.is_none() {
+                return;
+            }
+            self.shared.untold.told(&self.upstream, &telling);
         }
     }
 
     /// Waits for the store, but not for long. `None` if it has failed.
-    pub(super) async fn ask<T>(&self, operation: impl Future<Output = Result<T, BoxError>>) -> Option<T> {
-        self.tell().await;
-        self.bounded(operation).await
+    async fn ask<T>(
+        &self,
+        patience: &Patience,
+        operation: impl Future<Output = Result<T, BoxError>>,
+    ) -> Option<T> {
+        self.tell(patience).await;
+        self.bounded(patience, operation).await
     }
 
-    async fn bounded<T>(&self, operation: impl Future<Output = Result<T, BoxError>>) -> Option<T> {
+    async fn bounded<T>(
+        &self,
+        patience: &Patience,
+        operation: impl Future<Output = Result<T, BoxError>>,
+    ) -> Option<T> {
         let mut operation = pin!(operation);
         // Looked at once without a timer, which a store in memory has no use for and not every runtime has.
         let first = std::future::poll_fn(|cx| Poll::Ready(operation.as_mut().poll(cx))).await;
         let outcome = match first {
             Poll::Ready(outcome) => Ok(outcome),
-            Poll::Pending => tokio::time::timeout(self.settings.store_timeout, operation).await,
+            Poll::Pending => {
+                let begun = tokio::time::Instant::now();
+                let left = patience.left(self.settings.store_timeout);
+                let outcome = tokio::time::timeout(left, operation).await;
+                patience.spend(begun.elapsed());
+                outcome
+            }
         };
         match outcome {
             Ok(Ok(value)) => {
@@ -422,13 +423,13 @@ impl<S: CacheStore> ResponseCache<S> {
         None
     }
 
-    pub(super) async fn put(&self, entry: Entry) -> Option<()> {
+    pub(super) async fn put(&self, query: &Query, entry: Entry) -> Option<()> {
         let keep = self.keep(entry.ttl());
-        self.ask(self.shared.store.put(entry, keep)).await
+        self.ask(&query.patience, self.shared.store.put(entry, keep)).await
     }
 
-    pub(super) async fn forget(&self, key: &CacheKey) {
-        self.ask(self.shared.store.remove(key)).await;
+    pub(super) async fn forget(&self, query: &Query, key: &CacheKey) -> Option<()> {
+        self.ask(&query.patience, self.shared.store.remove(key)).await
     }
 
     /// Logs once until the store works again.

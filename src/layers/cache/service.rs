@@ -1,5 +1,6 @@
 //! The cache as a Tower layer.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -117,10 +118,15 @@ fn answer(hit: Hit, id: Option<RequestId>) -> Response<Reply> {
     Response::new(Reply::Answer(hit.into_answer(id)))
 }
 
+/// How many distinct URIs of a subscription are remembered: as many as the dispatcher lets one have. With more, each
+/// updated URI is a change of everything.
+const MOST_WATCHED: usize = 1024;
+
 /// What is to be learnt from a reply that is not for the cache.
 enum After {
-    /// Its notifications tell what has changed. These are the URIs that were subscribed to.
-    Listen(Vec<String>),
+    /// Its notifications tell what has changed. These are the URIs that were subscribed to; `None` if they are too many to
+    /// look through for each of them.
+    Listen(Option<Vec<String>>),
     /// If headers were refused, the caller goes by a list of tools that is out of date.
     Call,
 }
@@ -132,8 +138,17 @@ impl After {
             method::SUBSCRIPTIONS_LISTEN => {
                 let asked = message.params().and_then(|params| params.object("notifications")?.ok());
                 let uris = asked.as_ref().and_then(|asked| asked.get("resourceSubscriptions"));
-                let uris = uris.into_iter().flat_map(Raw::elements);
-                Some(Self::Listen(uris.filter_map(|uri| uri.to_str().map(Into::into)).collect()))
+                let uris = uris.into_iter().flat_map(Raw::elements).filter_map(Raw::to_str);
+                // One more than may be, so that too many show.
+                let mut distinct = HashSet::new();
+                for uri in uris {
+                    if distinct.len() > MOST_WATCHED {
+                        break;
+                    }
+                    distinct.insert(uri);
+                }
+                let few = distinct.len() <= MOST_WATCHED;
+                Some(Self::Listen(few.then(|| distinct.into_iter().map(Into::into).collect())))
             }
             _ => None,
         }
@@ -143,7 +158,14 @@ impl After {
         match self {
             // Before the caller can know of the change and ask again.
             Self::Listen(watched) => reply.each_notification(move |notification| {
-                cache.invalidate_by(notification, &watched);
+                let is_change = cache.invalidate_by(notification, watched.as_deref().unwrap_or_default());
+                if watched.is_none()
+                    && is_change
+                    && notification.method() == method::NOTIFICATIONS_RESOURCES_UPDATED
+                {
+                    // Any of them may be an ancestor.
+                    cache.invalidate(&Invalidation::Everything);
+                }
             }),
             Self::Call => reply.edit_answer(move |answer| {
                 if answer.outcome().is_err_and(|error| error.code == code::HEADER_MISMATCH) {
@@ -229,6 +251,7 @@ async fn ask<I, S>(
     mut inner: I,
     request: Request<Message>,
     query: &Query,
+    found: &Found,
 ) -> Result<Response<Reply>, InnerError>
 where
     I: Service<Request<Message>, Response = Response<Reply>>,
@@ -239,7 +262,7 @@ where
     let failed = |error: I::Error| InnerError::from(error.into());
     poll_fn(|cx| inner.poll_ready(cx)).await.map_err(failed)?;
     let response = inner.call(request).await.map_err(failed)?;
-    Ok(stream::open(cache, query, response).await)
+    Ok(stream::open(cache, query, found, response).await)
 }
 
 /// Answers a request that nothing is known to be kept for.
@@ -285,6 +308,7 @@ where
                     return Ok(stale(&cache, hit, id));
                 }
             }
+            Some(Landed::Refused(_) | Landed::Failed(_)) if !leads && !key.who.share_errors() => {}
             Some(Landed::Refused(refusal)) => {
                 count(&counters.waits);
                 return Ok(refusal.response(id));
@@ -304,7 +328,7 @@ where
         count(&cache.counters().hits);
         return Ok(answer(hit, id));
     }
-    let outcome = ask(&cache, inner, request, &query).await;
+    let outcome = ask(&cache, inner, request, &query, &found).await;
     let (landed, response) = cache.settle(&query, found, outcome).await;
     if let Some(key) = key {
         cache.tendencies().note(&key, matches!(landed, Landed::Alone));
@@ -342,7 +366,7 @@ where
     if let Some(hit) = found.hit {
         return Landed::Fresh(hit.entry);
     }
-    let outcome = ask(&cache, inner, request, &query).await;
+    let outcome = ask(&cache, inner, request, &query, &found).await;
     let (landed, response) = cache.settle(&query, found, outcome).await;
     cache.tendencies().note(&key, matches!(landed, Landed::Alone));
     *own.lock().unwrap_or_else(PoisonError::into_inner) = response;

@@ -66,13 +66,14 @@ impl<S: CacheStore> ResponseCache<S> {
 
     /// For how long after it has expired an entry may still be served if the inner service fails: with an error of
     /// its own, an HTTP status of 500, 502, 503 or 504, or the code -32603. At most 24 hours. An entry that has been
-    /// invalidated is never served. Defaults to zero: not at all.
+    /// invalidated is never served, nor is one once the inner service has refused: with any other error but that it
+    /// was asked too much or too early (408, 425 and 429). Defaults to zero: not at all.
     #[must_use]
     pub fn with_stale_if_error(self, bound: Duration) -> Self {
         self.with(|settings| settings.stale_if_error = bound.min(LONGEST))
     }
 
-    /// How long to wait for the store before its answer counts as a miss. Defaults to 250 ms.
+    /// How long one request waits for the store in all, before what it does not say counts as a miss. Defaults to 250 ms.
     ///
     /// A store that makes the cache wait needs a Tokio runtime with time; [`MemoryStore`](crate::store::MemoryStore) does not.
     #[must_use]

@@ -5,18 +5,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use http::Response;
+use http::{Response, StatusCode};
 
+use super::fill::Learnt;
 use super::query::Query;
-use super::response_cache::ResponseCache;
+use super::response_cache::{Found, ResponseCache};
+use super::statistics::count;
 use crate::message::{Answer, Event, Reply, ReplyStream};
 use crate::store::CacheStore;
 
 /// Turns a stream that holds nothing but an answer into the answer. From one with notifications, which only the one
-/// who asked may see, the answer is kept when it passes.
+/// who asked may see, the cache learns when the answer passes, and in its place goes the expired entry that was
+/// `found` if the answer is no better.
 pub(super) async fn open<S: CacheStore>(
     cache: &ResponseCache<S>,
     query: &Query,
+    found: &Found,
     response: Response<Reply>,
 ) -> Response<Reply> {
     let (parts, reply) = response.into_parts();
@@ -24,14 +28,23 @@ pub(super) async fn open<S: CacheStore>(
         Reply::Stream(mut stream) => match poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await {
             Some(Event::Answer(answer)) => Reply::Answer(answer),
             first => {
-                let (cache, query) = (cache.clone(), query.clone());
+                if query.refresh {
+                    // The stream may break off, or nobody may wait for its end.
+                    cache.forget_all(query).await;
+                }
+                let (cache, query, mut found) = (cache.clone(), query.clone(), found.clone());
                 let status = parts.status;
+                if status != StatusCode::OK {
+                    // It has been said that this failed: no result can follow.
+                    found.stale = None;
+                }
                 let keep = move |answer: Answer| -> Keeping {
                     Box::pin(async move {
-                        if let Some(entry) = cache.entry(&query, status, &answer) {
-                            cache.keep_entry(&query, &entry).await;
-                        }
-                        answer
+                        let Learnt::Stale(hit) = cache.learn(&query, found, status, &answer).await else {
+                            return answer;
+                        };
+                        count(&cache.counters().stale);
+                        hit.into_answer(answer.id().cloned())
                     })
                 };
                 let state = State::Passing(stream, Some(Box::new(keep)));

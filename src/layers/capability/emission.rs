@@ -68,15 +68,11 @@ pub(super) fn check(request: &Message, result: &mut RawObject, emission: Emissio
 /// Takes out of the input requests those that need more than is declared; changes nothing if that is all of them.
 fn leave_out(result: &mut RawObject, declared: Option<Raw<'_>>, strict_context: bool) -> bool {
     let Some(Ok(mut requests)) = result.object("inputRequests") else { return false };
-    let is_left_out =
-        |asked| needs(asked, strict_context).is_none_or(|needs| !needs.missing_from(declared).is_empty());
-    let left_out: Vec<_> =
-        requests.iter().filter(|(_, asked)| is_left_out(*asked)).map(|(key, _)| key.to_owned()).collect();
-    if left_out.len() == requests.len() {
+    requests.retain(|_, asked| {
+        needs(asked, strict_context).is_some_and(|needs| needs.missing_from(declared).is_empty())
+    });
+    if requests.is_empty() {
         return false;
-    }
-    for key in &left_out {
-        requests.remove(key);
     }
     result.set_object("inputRequests", &requests);
     true

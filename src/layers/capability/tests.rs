@@ -416,3 +416,15 @@ async fn what_is_not_declared_is_left_out_on_request_as_long_as_something_is_lef
         emit_as(&layer, "tools/call", json!({"roots": {}}), asks(json!({"a": 5, "b": roots()}))).await;
     replaced(&outcome, 200, -32603, None);
 }
+
+#[tokio::test]
+async fn many_requests_that_are_left_out_stop_nobody_for_long() {
+    let layer = CapabilityLayer::new().with_undeclared_left_out(true);
+    let mut requests: serde_json::Map<_, _> = (0..40_000).map(|at| (format!("x{at}"), roots())).collect();
+    requests.insert("ok".to_owned(), sample(json!({})));
+    let start = std::time::Instant::now();
+    let outcome = emit_as(&layer, "tools/call", json!({"sampling": {}}), asks(requests.into())).await;
+    // With work that grows with the square of their number it would be minutes.
+    assert!(start.elapsed() < std::time::Duration::from_secs(15), "{:?}", start.elapsed());
+    assert_eq!(outcome.body["result"]["inputRequests"], json!({"ok": sample(json!({}))}));
+}

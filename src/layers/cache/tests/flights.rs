@@ -162,7 +162,7 @@ async fn errors_go_to_all_who_wait_and_are_not_kept() {
     })
     .held();
     let service = layered(&cache, &upstream);
-    let tasks: Vec<_> = (0..5).map(|id| spawn(&service, numbered(id))).collect();
+    let tasks: Vec<_> = (0..5).map(|id| spawn(&service, numbered(id).by("ada"))).collect();
     settle().await;
     upstream.release(1);
     for (id, task) in tasks.into_iter().enumerate() {
@@ -173,7 +173,7 @@ async fn errors_go_to_all_who_wait_and_are_not_kept() {
         assert_eq!(response.extensions().get::<Rejection>().unwrap().code(), 503);
         assert!(text(&response).starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error""#)));
     }
-    let tasks: Vec<_> = (0..5).map(|id| spawn(&service, numbered(id))).collect();
+    let tasks: Vec<_> = (0..5).map(|id| spawn(&service, numbered(id).by("ada"))).collect();
     settle().await;
     upstream.release(1);
     for task in tasks {
@@ -304,4 +304,40 @@ fn waiters_and_flights_are_sent_between_threads() {
     let future = service.call(tools());
     is_send(&future);
     thread::spawn(move || drop(future)).join().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_shown_nothing_is_not_given_the_error_of_another() {
+    type Bad = fn(&Request<Message>) -> Result<Response<Reply>, BoxError>;
+    let bads: [Bad; 2] = [
+        |request| {
+            let rejection = Rejection::http(StatusCode::UNAUTHORIZED, "wrong key bad");
+            Ok(rejection.into_response(request.body().id().cloned()))
+        },
+        |_| Err("wrong key bad".into()),
+    ];
+    for bad in bads {
+        let (cache, _) = cache();
+        let upstream = Upstream::new(move |request, _| match request.headers()["x-api-key"].as_bytes() {
+            b"bad" => bad(request),
+            _ => Ok(answered(request, result("public", "5000"))),
+        })
+        .held();
+        let service = layered(&cache, &upstream);
+        let with_key = |key: &str| {
+            let mut request = tools();
+            request.headers_mut().insert("x-api-key", key.parse().unwrap());
+            request
+        };
+        let first = spawn(&service, with_key("bad"));
+        settle().await;
+        let second = spawn(&service, with_key("good"));
+        settle().await;
+        assert_eq!(upstream.calls(), 1);
+        upstream.release(2);
+        let first = first.await.unwrap();
+        assert!(first.is_err() || first.is_ok_and(|response| response.status() == 401));
+        assert_eq!(ttl(&second.await.unwrap().unwrap()), "5000");
+        assert_eq!(upstream.calls(), 2);
+    }
 }

@@ -181,3 +181,41 @@ async fn invalidations_by_the_thousand_take_no_room() {
     ask(&service, read("file:///5")).await;
     assert!(cache.statistics().hits >= 1);
 }
+
+/// What a cache has forgotten after a stream with this subscription has told that `file:///a/b` has changed: how many
+/// invalidations that was, and whether the list of tools is still there.
+async fn told_by_listening(uris: &[String]) -> (u64, bool) {
+    let (cache, _) = cache();
+    let upstream = Upstream::new(|request, _| {
+        if request.body().method() != "subscriptions/listen" {
+            return Ok(answered(request, result("public", "5000")));
+        }
+        let events = [Event::Notification(notification(&updated("file:///a/b")))];
+        Ok(Response::new(Reply::Stream(ReplyStream::new(Events(events.into())))))
+    });
+    let service = layered(&cache, &upstream);
+    ask(&service, tools()).await;
+    let uris = serde_json::to_string(uris).unwrap();
+    let listen = request_with(
+        "1",
+        "subscriptions/listen",
+        &format!(r#""notifications":{{"resourceSubscriptions":{uris}}}"#),
+    );
+    let Reply::Stream(mut stream) = ask(&service, listen).await.into_body() else { panic!("is a stream") };
+    poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await.unwrap();
+    let is_there = cache.lookup_now(&cache.query(&tools()).unwrap()).is_some();
+    (cache.statistics().invalidations, is_there)
+}
+
+#[tokio::test]
+async fn a_uri_that_is_subscribed_to_many_times_counts_once() {
+    assert_eq!(told_by_listening(&vec!["file:///a".to_owned(); 5000]).await, (2, true));
+}
+
+#[tokio::test]
+async fn with_too_many_subscriptions_each_updated_uri_is_a_change_of_everything() {
+    let mut uris: Vec<_> = (0..1024).map(|at| format!("other:{at}")).collect();
+    assert_eq!(told_by_listening(&uris).await, (1, true));
+    uris.push("file:///a".to_owned());
+    assert_eq!(told_by_listening(&uris).await, (2, false));
+}

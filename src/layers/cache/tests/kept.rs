@@ -193,3 +193,18 @@ async fn an_entry_does_not_hold_on_to_the_request_or_the_response() {
     ask(&service, Request::new(Message::parse(text).unwrap())).await;
     assert!(cache.store().bytes() < 5_000, "{}", cache.store().bytes());
 }
+
+#[tokio::test]
+async fn many_members_in_the_meta_of_a_result_stop_nobody_for_long() {
+    let many: Vec<_> = (0..60_000).map(|at| format!("\"x{at}\":0")).collect();
+    let meta = format!("{{{},\"io.modelcontextprotocol/serverInfo\":{{}}}}", many.join(","));
+    let text = format!(r#"{{"resultType":"complete","ttlMs":60000,"cacheScope":"public","_meta":{meta}}}"#);
+    let (cache, _) = cache();
+    let service = layered(&cache, &Upstream::saying(RawObject::parse(text).unwrap()));
+    let start = std::time::Instant::now();
+    ask(&service, tools()).await;
+    // With work that grows with the square of their number it would be minutes.
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    let hit = super::text(&ask(&service, tools()).await);
+    assert!(hit.contains(r#""_meta":{"io.modelcontextprotocol/serverInfo":{}}"#), "{hit}");
+}

@@ -7,6 +7,7 @@ mod kept;
 mod model;
 mod orders;
 mod partitions;
+mod refresh;
 mod stale;
 mod stores;
 mod streams;

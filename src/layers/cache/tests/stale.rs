@@ -110,3 +110,33 @@ async fn the_plain_cache_has_it_as_well() {
     clock.advance(ms(300));
     assert!(cache.lookup_stale(&query).await.is_none());
 }
+
+#[tokio::test]
+async fn what_was_refused_is_not_served_when_asking_fails_later() {
+    for (rejection, forgets) in [
+        (Rejection::http(StatusCode::UNAUTHORIZED, "who are you"), true),
+        (Rejection::http(StatusCode::FORBIDDEN, "access revoked"), true),
+        (Rejection::http(StatusCode::NOT_FOUND, "gone"), true),
+        (Rejection::invalid_params("gone"), true),
+        // These say nothing of what was asked for.
+        (Rejection::http(StatusCode::TOO_MANY_REQUESTS, "slower"), false),
+        (Rejection::http(StatusCode::SERVICE_UNAVAILABLE, "later"), false),
+    ] {
+        for request in [tools, || tools().by("ada")] {
+            let (cache, clock) = cache();
+            let rejection = rejection.clone();
+            let status = rejection.status();
+            let upstream = Upstream::new(move |request, call| match call {
+                0 => Ok(answered(request, result("public", "1000"))),
+                1 => Ok(rejection.clone().into_response(request.body().id().cloned())),
+                _ => Err("down".into()),
+            });
+            let service = layered(&cache.with_stale_if_error(ms(500)), &upstream);
+            ask(&service, request()).await;
+            clock.advance(ms(1000));
+            ask(&service, request()).await;
+            assert_eq!(service.oneshot(request()).await.is_err(), forgets, "{status}");
+            assert_eq!(upstream.calls(), 3);
+        }
+    }
+}

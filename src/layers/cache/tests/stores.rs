@@ -9,13 +9,20 @@ struct Remote {
     bytes: Mutex<HashMap<[u8; 32], (CacheKey, bytes::Bytes)>>,
     down: AtomicBool,
     stuck: AtomicBool,
+    /// What it cannot do.
+    refuses: Mutex<&'static str>,
+    /// How many invalidations it was told of.
+    told: AtomicUsize,
     /// How long a put takes once its bytes are there.
     slow: Mutex<Duration>,
 }
 
 impl Remote {
-    async fn round_trip(&self) -> Result<(), BoxError> {
+    async fn round_trip(&self, operation: &str) -> Result<(), BoxError> {
         tokio::task::yield_now().await;
+        if *self.refuses.lock().unwrap() == operation {
+            return Err("not allowed".into());
+        }
         if self.stuck.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
@@ -32,13 +39,13 @@ impl Remote {
 
 impl CacheStore for Remote {
     async fn get(&self, key: &CacheKey) -> Result<Option<Entry>, BoxError> {
-        self.round_trip().await?;
+        self.round_trip("get").await?;
         let bytes = self.bytes.lock().unwrap().get(&key.digest()).map(|(_, bytes)| bytes.clone());
         Ok(bytes.map(|bytes| Entry::decode(key, bytes)).transpose()?)
     }
 
     async fn put(&self, entry: Entry, _: Duration) -> Result<(), BoxError> {
-        self.round_trip().await?;
+        self.round_trip("put").await?;
         let kept = (entry.key().clone(), entry.encode());
         self.bytes.lock().unwrap().insert(entry.key().digest(), kept);
         let slow = *self.slow.lock().unwrap();
@@ -49,13 +56,14 @@ impl CacheStore for Remote {
     }
 
     async fn remove(&self, key: &CacheKey) -> Result<(), BoxError> {
-        self.round_trip().await?;
+        self.round_trip("remove").await?;
         self.bytes.lock().unwrap().remove(&key.digest());
         Ok(())
     }
 
     async fn invalidate(&self, upstream: &str, what: &Invalidation) -> Result<(), BoxError> {
-        self.round_trip().await?;
+        self.told.fetch_add(1, Ordering::SeqCst);
+        self.round_trip("invalidate").await?;
         self.bytes.lock().unwrap().retain(|_, (key, _)| key.upstream() != upstream || !what.covers(key));
         Ok(())
     }
@@ -236,4 +244,112 @@ async fn caches_in_several_processes_share_entries_and_believe_none_from_before_
     let calls = upstream.calls();
     ask(&at_two, tools()).await;
     assert_eq!(upstream.calls(), calls + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_waits_for_the_store_no_longer_than_its_timeout_in_all() {
+    for (expired, stuck) in [(false, true), (true, true), (false, false)] {
+        let (cache, store, clock) = remote();
+        let service = layered(&cache, &Upstream::saying(result("public", "5000")));
+        ask(&service, tools().by("ada")).await;
+        if expired {
+            clock.advance(ms(6000));
+        }
+        for at in 0..2000 {
+            cache.invalidate(&Invalidation::Resource(at.to_string().into()));
+        }
+        store.told.store(0, Ordering::SeqCst);
+        store.stuck.store(stuck, Ordering::SeqCst);
+        let start = tokio::time::Instant::now();
+        ask(&service, tools().by("ada")).await;
+        // Timers are as fine as a millisecond.
+        assert!(start.elapsed() <= ms(252), "{:?}", start.elapsed());
+        let told = store.told.load(Ordering::SeqCst);
+        assert!((1..=32).contains(&told), "{told}");
+    }
+}
+
+/// Asserts that the next cache over this store, after a restart say, does not find the tools.
+async fn is_forgotten(store: &Arc<Remote>, clock: &Arc<ManualClock>) {
+    let next = ResponseCache::with_store_and_clock("up", Arc::clone(store), Arc::clone(clock));
+    let upstream = Upstream::saying(result("public", "5000"));
+    ask(&layered(&next, &upstream), tools()).await;
+    assert_eq!(upstream.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_to_invalidate_is_told_again() {
+    for stuck in [false, true] {
+        let (cache, store, clock) = remote();
+        let service = layered(&cache, &Upstream::saying(result("public", "5000")));
+        ask(&service, tools()).await;
+        cache.invalidate(&Invalidation::Tools);
+        store.stuck.store(stuck, Ordering::SeqCst);
+        store.down.store(!stuck, Ordering::SeqCst);
+        ask(&service, read("a")).await;
+        store.stuck.store(false, Ordering::SeqCst);
+        store.down.store(false, Ordering::SeqCst);
+        ask(&service, read("a")).await;
+        is_forgotten(&store, &clock).await;
+        // Once it knows, it is told no more.
+        let told = store.told.load(Ordering::SeqCst);
+        ask(&service, read("a")).await;
+        assert_eq!(store.told.load(Ordering::SeqCst), told);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalidation_is_told_although_the_caller_who_told_it_hung_up() {
+    let (cache, store, clock) = remote();
+    let service = layered(&cache, &Upstream::saying(result("public", "5000")));
+    ask(&service, tools()).await;
+    cache.invalidate(&Invalidation::Tools);
+    store.stuck.store(true, Ordering::SeqCst);
+    let mut telling = Box::pin(service.clone().oneshot(read("a")));
+    let polled = poll_fn(|cx| Poll::Ready(telling.as_mut().poll(cx))).await;
+    assert!(polled.is_pending());
+    drop(telling);
+    store.stuck.store(false, Ordering::SeqCst);
+    ask(&service, read("a")).await;
+    is_forgotten(&store, &clock).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn until_the_store_knows_of_a_change_what_others_wrote_is_not_served() {
+    let (one, store, clock) = remote();
+    let ahead = Arc::new(ManualClock::new());
+    ahead.advance(ms(1));
+    let two = ResponseCache::with_store_and_clock("up", Arc::clone(&store), ahead);
+    let upstream = Upstream::saying(result("public", "5000"));
+    let (at_one, at_two) = (layered(&one, &upstream), layered(&two, &upstream));
+    ask(&at_two, tools()).await;
+    ask(&at_two, read("a")).await;
+    *store.refuses.lock().unwrap() = "invalidate";
+    one.invalidate(&Invalidation::Tools);
+    // So that the entries are not from the future.
+    clock.advance(ms(1));
+    ask(&at_one, read("a")).await;
+    assert_eq!(upstream.calls(), 2);
+    ask(&at_one, tools()).await;
+    assert_eq!(upstream.calls(), 3);
+    // What has been asked for since is served, whatever the store knows.
+    ask(&at_one, tools()).await;
+    assert_eq!(upstream.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_store_cannot_remove_is_not_served_all_the_same() {
+    let (cache, store, _) = remote();
+    let upstream = Upstream::new(|request, call| {
+        Ok(answered(request, result(if call == 0 { "public" } else { "private" }, "5000")))
+    });
+    let service = layered(&cache, &upstream);
+    ask(&service, tools().by("ada")).await;
+    *store.refuses.lock().unwrap() = "remove";
+    let mut refresh = tools().by("ada");
+    refresh.extensions_mut().insert(CacheMode::Refresh);
+    ask(&service, refresh).await;
+    // It was public, and is not any more.
+    ask(&service, tools().by("bob")).await;
+    assert_eq!(upstream.calls(), 3);
 }

@@ -1,7 +1,7 @@
 use super::invalidation::Events;
 use super::*;
 
-fn progress() -> Event {
+pub(super) fn progress() -> Event {
     Event::Notification(Message::parse(r#"{"jsonrpc":"2.0","method":"notifications/progress"}"#).unwrap())
 }
 
@@ -16,7 +16,7 @@ fn streaming(before: usize, complete: bool) -> Upstream {
     })
 }
 
-async fn drain(response: Response<Reply>) -> Vec<Event> {
+pub(super) async fn drain(response: Response<Reply>) -> Vec<Event> {
     let Reply::Stream(mut stream) = response.into_body() else { panic!("is a stream") };
     let mut events = Vec::new();
     while let Some(event) = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await {
@@ -81,4 +81,57 @@ async fn what_is_invalidated_while_a_stream_runs_is_not_kept() {
     cache.invalidate(&Invalidation::Tools);
     assert_eq!(drain(response).await.len(), 2);
     assert_eq!(cache.statistics().stores, 0);
+}
+
+/// What is said from the second call on is said at the end of a stream.
+fn streaming_later(then: impl Fn() -> Answer + Send + Sync + 'static) -> Upstream {
+    Upstream::new(move |request, call| match (call, request.body().param("cursor")) {
+        (0 | 1, cursor) => {
+            let ttl = if cursor.is_some() { "1000" } else { "9000" };
+            Ok(answered(request, result("public", ttl)))
+        }
+        _ => {
+            let events = [progress(), Event::Answer(then())];
+            Ok(Response::new(Reply::Stream(ReplyStream::new(Events(events.into())))))
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_refused_at_the_end_of_a_stream_drops_all_pages() {
+    let (cache, clock) = cache();
+    let refused = || Answer::error(Some(1.into()), ErrorObject::new(-32602, "no"));
+    let service = layered(&cache, &streaming_later(refused));
+    let is_there = || cache.lookup_now(&cache.query(&tools()).unwrap()).is_some();
+    let page = || request_with("1", "tools/list", r#""cursor":"2""#);
+    ask(&service, tools()).await;
+    ask(&service, page()).await;
+    clock.advance(ms(1000));
+    let response = ask(&service, page()).await;
+    assert!(is_there());
+    let events = drain(response).await;
+    assert!(
+        matches!(&events[..], [Event::Notification(_), Event::Answer(answer)] if answer.outcome().is_err())
+    );
+    assert!(!is_there());
+}
+
+#[tokio::test]
+async fn a_failure_at_the_end_of_a_stream_is_replaced_by_an_expired_entry() {
+    let (cache, clock) = cache();
+    let cache = cache.with_stale_if_error(ms(500));
+    let upstream = streaming_later(|| Answer::error(Some(1.into()), ErrorObject::new(-32603, "down")));
+    let service = layered(&cache, &upstream);
+    let page = || request_with("1", "tools/list", r#""cursor":"2""#);
+    ask(&service, tools()).await;
+    ask(&service, page()).await;
+    clock.advance(ms(1200));
+    let events = drain(ask(&service, page()).await).await;
+    let [Event::Notification(_), Event::Answer(answer)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(answer.outcome().unwrap().get("ttlMs").unwrap().text(), "0");
+    assert_eq!((answer.id().unwrap().text(), cache.statistics().stale), ("1", 1));
+    // Once it is too old, the failure is told.
+    clock.advance(ms(300));
+    let events = drain(ask(&service, page()).await).await;
+    assert!(matches!(&events[1], Event::Answer(answer) if answer.outcome().is_err()));
 }
