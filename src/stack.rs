@@ -12,7 +12,7 @@
 //! | [`VersionLayer`] | always | `_meta`, `MCP-Protocol-Version` | | 400 -32602, -32020, -32022, 404 -32601 |
 //! | [`HeadersLayer`] | always | `Mcp-*`, the catalog | lists of tools: without those whose annotations are invalid | 400 -32020 |
 //! | [`ScopeLayer`] | [`with_scopes`](Stack::with_scopes) | the principal, the catalog | lists: without what the caller may not use | 403, 401, 400 -32602 |
-//! | [`CapabilityLayer`] | always | `_meta`, the catalog | what leaves | 400 -32021, 404 -32601, 500 -32603 |
+//! | [`CapabilityLayer`] | always | `_meta`, the catalog | what leaves | 400 -32021, 404 -32601, 200 -32603 |
 //! | your own | [`with_layer`](Stack::with_layer) | | | |
 //! | [`LimitsLayer`] | [`with_limits`](Stack::with_limits) | the arguments | | a result with `isError`, or 400 -32602 |
 #![cfg_attr(
