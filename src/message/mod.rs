@@ -32,6 +32,7 @@ use bytestring::ByteString;
 pub use self::id::RequestId;
 pub use self::meta::Meta;
 pub use self::object::{NotAnObject, RawObject};
+pub(crate) use self::raw::array_of;
 pub use self::raw::{Kind, Raw};
 pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
 

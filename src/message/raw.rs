@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use bytestring::ByteString;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -141,6 +142,19 @@ impl<'a> Raw<'a> {
             Ok(())
         });
     }
+}
+
+/// The JSON array of `elements`, each of which must be one valid JSON value.
+pub(crate) fn array_of<'a>(elements: impl IntoIterator<Item = &'a str>) -> ByteString {
+    let mut text = String::from("[");
+    for element in elements {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(element);
+    }
+    text.push(']');
+    text.into()
 }
 
 impl fmt::Debug for Raw<'_> {

@@ -5,7 +5,7 @@ use bytestring::ByteString;
 use super::super::recalled::Recalled;
 use crate::catalog::ToolFacts;
 use crate::catalog::listed::{may_be_annotated, member};
-use crate::message::{Answer, Kind, Raw};
+use crate::message::{Answer, Kind, Raw, array_of};
 use crate::rejection::shorten;
 
 /// What there is to show instead of a list, if there is.
@@ -28,21 +28,17 @@ fn without_invalid(tools: Raw<'_>) -> Shown {
         tracing::warn!("emptied a tools/list whose `tools` is not an array");
         return Some(ByteString::from_static("[]"));
     }
-    let (mut kept, mut dropped) = (String::with_capacity(tools.text().len()), false);
-    kept.push('[');
+    let (mut kept, mut dropped) = (Vec::new(), false);
     for tool in tools.elements() {
-        if let Err(reason) = ToolFacts::from_listed(tool) {
-            warn(tool, &reason);
-            dropped = true;
-            continue;
+        match ToolFacts::from_listed(tool) {
+            Ok(_) => kept.push(tool.text()),
+            Err(reason) => {
+                warn(tool, &reason);
+                dropped = true;
+            }
         }
-        if kept.len() > 1 {
-            kept.push(',');
-        }
-        kept.push_str(tool.text());
     }
-    kept.push(']');
-    dropped.then(|| kept.into())
+    dropped.then(|| array_of(kept))
 }
 
 fn warn(tool: Raw<'_>, reason: &str) {

@@ -10,7 +10,7 @@ use http::Extensions;
 use super::super::recalled::Recalled;
 use super::rules::{ScopeRules, Target};
 use crate::catalog::listed::member;
-use crate::message::{Answer, ErrorObject, Kind, Raw, RawObject};
+use crate::message::{Answer, ErrorObject, Kind, Raw, RawObject, array_of};
 use crate::principal::Principal;
 use crate::protocol::{code, method};
 
@@ -136,15 +136,7 @@ impl Page {
             return part.clone();
         }
         let kept = self.items.iter().zip(&shown).filter(|(_, shown)| **shown);
-        let mut text = String::from("[");
-        for (item, _) in kept {
-            if text.len() > 1 {
-                text.push(',');
-            }
-            text.push_str(&item.text);
-        }
-        text.push(']');
-        let part = ByteString::from(text);
+        let part = array_of(kept.map(|(item, _)| &*item.text));
         parts.truncate(PARTS - 1);
         parts.push_front((shown, part.clone()));
         part

@@ -87,7 +87,7 @@ use self::list::{List, Page};
 use self::rules::Target;
 use super::recalled::Recalled;
 use crate::catalog::{ToolCatalog, ToolFacts};
-use crate::message::{Kind, Message, Raw, Reply};
+use crate::message::{Kind, Message, Raw, Reply, array_of};
 use crate::policy::{Policy, PolicyLayer};
 use crate::principal::Principal;
 use crate::protocol::{Challenge, InvalidScope, Scopes, method};
@@ -261,21 +261,17 @@ impl ScopeGate {
         if uris.kind() != Kind::Array {
             return Err(Rejection::invalid_params(SHAPE));
         }
-        let (mut kept, mut dropped) = (String::from("["), false);
+        let (mut kept, mut dropped) = (Vec::new(), false);
         for uri in uris.elements() {
             let text = uri.to_str().ok_or_else(|| Rejection::invalid_params(SHAPE))?;
             if !self.rules.allows(&Target::Resource(text), None, principal).0 {
                 dropped = true;
                 continue;
             }
-            if kept.len() > 1 {
-                kept.push(',');
-            }
-            kept.push_str(uri.text());
+            kept.push(uri.text());
         }
-        kept.push(']');
         if dropped {
-            notifications.set_text("resourceSubscriptions", kept.into());
+            notifications.set_text("resourceSubscriptions", array_of(kept));
             let edited =
                 request.body_mut().edit_params(|params| params.set_object("notifications", &notifications));
             edited.map_err(|error| invalid(&error))?;
