@@ -11,6 +11,10 @@
 //! | [`EndpointLayer`] | always | the head, the body | the parsed message; the framed reply | 413, 405, 415, 406, 400 -32700, -32600, -32602 |
 //! | [`VersionLayer`] | always | `_meta`, `MCP-Protocol-Version` | | 400 -32602, -32020, -32022, 404 -32601 |
 //! | [`HeadersLayer`] | always | `Mcp-*`, the catalog | lists of tools: without those whose annotations are invalid | 400 -32020 |
+#![cfg_attr(
+    feature = "cache",
+    doc = "| [`LookUpLayer`] | [`learning`](Stack::learning) | the rules of the scopes, lists of tools | what is found out about the tool | 400 -32602, 502, 503 |"
+)]
 //! | [`ScopeLayer`] | [`with_scopes`](Stack::with_scopes) | the principal, the catalog | lists: without what the caller may not use | 403, 401, 400 -32602 |
 //! | [`CapabilityLayer`] | always | `_meta`, the catalog | what leaves | 400 -32021, 404 -32601, 200 -32603 |
 //! | your own | [`with_layer`](Stack::with_layer) | | | |
@@ -29,7 +33,10 @@
 //!    tools that the caller may see.
 //! 4. What filters stands above the cache, which keeps what everybody sees; this builder has no place for a layer
 //!    between the cache and what it keeps the results of, but for the state's, which changes no cached method.
-//! 5. Layers of tower and tower-http (timeouts, limits of concurrency, traces, CORS) go around the whole.
+//! 5. What must be looked up before a call is judged is looked up for callers alone whom nothing else refuses: below what
+//!    needs the head and the message, and only where the scopes let the call pass as far as can be told. The headers of
+//!    parameters are then checked below the look-up, with what it has found.
+//! 6. Layers of tower and tower-http (timeouts, limits of concurrency, traces, CORS) go around the whole.
 //!
 //! Whoever needs another order stacks the layers with Tower's `ServiceBuilder`; each says in its module what it reads and
 //! writes.
@@ -77,6 +84,10 @@ use tower::layer::util::Identity;
 use crate::catalog::ToolCatalog;
 use crate::endpoint::EndpointLayer;
 use crate::layers::auth::TokenVerifier;
+#[cfg(feature = "cache")]
+use crate::layers::cache::{CacheLayer, ResponseCache};
+#[cfg(feature = "cache")]
+use crate::layers::learned::{Between, LearnedCatalog, LookUpLayer};
 use crate::layers::scope::VisibleTools;
 use crate::layers::{
     AuthLayer, CapabilityLayer, HeadersLayer, LimitsLayer, OriginLayer, RequestStateLayer, ScopeLayer,
@@ -85,6 +96,8 @@ use crate::layers::{
 #[cfg(doc)]
 use crate::principal::Principal;
 use crate::protocol::InvalidScope;
+#[cfg(feature = "cache")]
+use crate::store::CacheStore;
 
 /// Assembles layers in the [recommended order](self), whatever the order of the calls.
 ///
@@ -99,6 +112,7 @@ pub struct Stack<
     Limits = Identity,
     Cache = Identity,
     State = Identity,
+    LookUp = Identity,
 > {
     catalog: Catalog,
     origin: OriginLayer,
@@ -111,6 +125,7 @@ pub struct Stack<
     limits: Limits,
     cache: Cache,
     state: State,
+    look_up: LookUp,
 }
 
 /// What a [`Stack`] builds: a tuple of layers is a Tower layer, its first element the outermost.
@@ -147,6 +162,7 @@ impl<Catalog: ToolCatalog + Clone> Stack<Catalog> {
             limits: Identity::new(),
             cache: Identity::new(),
             state: Identity::new(),
+            look_up: Identity::new(),
         }
     }
 }
@@ -158,7 +174,72 @@ macro_rules! with {
     };
 }
 
-impl<C, Auth, Scopes, Own, Limits, Cache, State> Stack<C, Auth, Scopes, Own, Limits, Cache, State>
+#[cfg(feature = "cache")]
+type LearningStack<S> = Stack<
+    LearnedCatalog<S>,
+    Identity,
+    Identity,
+    Identity,
+    Identity,
+    CacheLayer<S>,
+    Identity,
+    LookUpLayer<(), S>,
+>;
+
+#[cfg(feature = "cache")]
+impl<S: CacheStore> LearningStack<S> {
+    /// A stack in front of a server that somebody else wrote, whose tools `catalog` learns.
+    ///
+    /// What [`look_up`](LearnedCatalog::look_up) finds serves the headers, the scopes and the capabilities; it asks
+    /// whatever is below the catalog's cache, which is in the stack as if it had been given to `with_cache`. The inner
+    /// service is cloned for that.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use http_body_util::Full;
+    /// use mcp_layers::body::Body;
+    /// use mcp_layers::layers::LearnedCatalog;
+    /// use mcp_layers::layers::cache::ResponseCache;
+    /// use mcp_layers::stack::Stack;
+    /// use mcp_layers::upstream::UpstreamLayer;
+    /// use tower::{Layer as _, ServiceExt as _, service_fn};
+    ///
+    /// /// A server that has no tool, and would not say so.
+    /// async fn upstream(_: Request<Body>) -> Result<Response<Full<Bytes>>, Infallible> {
+    ///     let body = r#"{"jsonrpc":"2.0","id":"tools-0","result":{"resultType":"complete","tools":[]}}"#;
+    ///     Ok(Response::builder().header("content-type", "application/json").body(body.into()).expect("a response"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let catalog = LearnedCatalog::new(ResponseCache::new("upstream"));
+    /// let gateway = Stack::learning(catalog).service(UpstreamLayer::new().layer(service_fn(upstream)));
+    ///
+    /// let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","_meta":{
+    ///     "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    /// let call = Request::post("/mcp")
+    ///     .header("host", "localhost")
+    ///     .header("content-type", "application/json")
+    ///     .header("mcp-protocol-version", "2026-07-28")
+    ///     .header("mcp-method", "tools/call")
+    ///     .header("mcp-name", "rm")
+    ///     .body(Full::<Bytes>::from(call))?;
+    /// assert_eq!(gateway.oneshot(call).await?.status(), 400);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn learning(catalog: LearnedCatalog<S>) -> Self {
+        let (cache, look_up) = (catalog.cache().clone(), catalog.look_up(()));
+        let stack = Stack::new(catalog).with_cache(cache);
+        with!(look_up: look_up, stack { catalog, origin, auth, endpoint, version, scopes, capabilities, own, limits, cache, state })
+    }
+}
+
+impl<C, Auth, Scopes, Own, Limits, Cache, State, LookUp>
+    Stack<C, Auth, Scopes, Own, Limits, Cache, State, LookUp>
 where
     C: ToolCatalog + Clone,
 {
@@ -192,10 +273,51 @@ where
     pub fn with_auth<V: TokenVerifier>(
         self,
         auth: AuthLayer<V>,
-    ) -> Stack<C, AuthLayer<V>, Scopes, Own, Limits, Cache, State> {
-        with!(auth: auth, self { catalog, origin, endpoint, version, scopes, capabilities, own, limits, cache, state })
+    ) -> Stack<C, AuthLayer<V>, Scopes, Own, Limits, Cache, State, LookUp> {
+        with!(auth: auth, self { catalog, origin, endpoint, version, scopes, capabilities, own, limits, cache, state, look_up })
     }
 
+    #[allow(clippy::type_complexity, reason = "the type is the stack")]
+    fn scoped(
+        self,
+        rules: ScopeRules,
+    ) -> Result<Stack<VisibleTools, Auth, ScopeLayer, Own, Limits, Cache, State, LookUp>, InvalidScope> {
+        let scopes = ScopeLayer::new(rules.with_catalog(self.catalog.clone()))?;
+        let stack = with!(catalog: scopes.visible_tools(), self { origin, auth, endpoint, version, scopes, capabilities, own, limits, cache, state, look_up });
+        Ok(
+            with!(scopes: scopes, stack { catalog, origin, auth, endpoint, version, capabilities, own, limits, cache, state, look_up }),
+        )
+    }
+
+    /// A layer of your own, such as a [`PolicyLayer`](crate::policy::PolicyLayer), or several as a tuple. Defaults to
+    /// none.
+    ///
+    /// It sees messages, and stands above the cache: what it filters is filtered for each caller.
+    pub fn with_layer<L>(self, own: L) -> Stack<C, Auth, Scopes, L, Limits, Cache, State, LookUp> {
+        with!(own: own, self { catalog, origin, auth, endpoint, version, scopes, capabilities, limits, cache, state, look_up })
+    }
+
+    /// How large the arguments of tools may be. Defaults to no bound but the body's.
+    pub fn with_limits(
+        self,
+        limits: LimitsLayer,
+    ) -> Stack<C, Auth, Scopes, Own, LimitsLayer, Cache, State, LookUp> {
+        with!(limits: limits, self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, cache, state, look_up })
+    }
+
+    /// Seals `requestState`. Defaults to none: then a [`Dispatch`](crate::dispatch::Dispatch) gives and takes no state.
+    pub fn with_request_state(
+        self,
+        state: RequestStateLayer,
+    ) -> Stack<C, Auth, Scopes, Own, Limits, Cache, RequestStateLayer, LookUp> {
+        with!(state: state, self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, limits, cache, look_up })
+    }
+}
+
+impl<C, Auth, Scopes, Own, Limits, Cache, State> Stack<C, Auth, Scopes, Own, Limits, Cache, State>
+where
+    C: ToolCatalog + Clone,
+{
     /// Lets callers do what their scopes allow, and shows them nothing else. Defaults to no such rules.
     ///
     /// The rules are given the stack's catalog, and so know the tools and the scopes that were declared with them.
@@ -207,24 +329,7 @@ where
         self,
         rules: ScopeRules,
     ) -> Result<Stack<VisibleTools, Auth, ScopeLayer, Own, Limits, Cache, State>, InvalidScope> {
-        let scopes = ScopeLayer::new(rules.with_catalog(self.catalog.clone()))?;
-        let stack = with!(catalog: scopes.visible_tools(), self { origin, auth, endpoint, version, scopes, capabilities, own, limits, cache, state });
-        Ok(
-            with!(scopes: scopes, stack { catalog, origin, auth, endpoint, version, capabilities, own, limits, cache, state }),
-        )
-    }
-
-    /// A layer of your own, such as a [`PolicyLayer`](crate::policy::PolicyLayer), or several as a tuple. Defaults to
-    /// none.
-    ///
-    /// It sees messages, and stands above the cache: what it filters is filtered for each caller.
-    pub fn with_layer<L>(self, own: L) -> Stack<C, Auth, Scopes, L, Limits, Cache, State> {
-        with!(own: own, self { catalog, origin, auth, endpoint, version, scopes, capabilities, limits, cache, state })
-    }
-
-    /// How large the arguments of tools may be. Defaults to no bound but the body's.
-    pub fn with_limits(self, limits: LimitsLayer) -> Stack<C, Auth, Scopes, Own, LimitsLayer, Cache, State> {
-        with!(limits: limits, self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, cache, state })
+        self.scoped(rules)
     }
 
     /// Answers from `cache` what may be answered again. Defaults to no cache.
@@ -232,17 +337,9 @@ where
     #[allow(clippy::type_complexity, reason = "the type is the stack")]
     pub fn with_cache<S>(
         self,
-        cache: crate::layers::cache::ResponseCache<S>,
-    ) -> Stack<C, Auth, Scopes, Own, Limits, crate::layers::CacheLayer<S>, State> {
-        with!(cache: crate::layers::CacheLayer::new(cache), self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, limits, state })
-    }
-
-    /// Seals `requestState`. Defaults to none: then a [`Dispatch`](crate::dispatch::Dispatch) gives and takes no state.
-    pub fn with_request_state(
-        self,
-        state: RequestStateLayer,
-    ) -> Stack<C, Auth, Scopes, Own, Limits, Cache, RequestStateLayer> {
-        with!(state: state, self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, limits, cache })
+        cache: ResponseCache<S>,
+    ) -> Stack<C, Auth, Scopes, Own, Limits, CacheLayer<S>, State> {
+        with!(cache: CacheLayer::new(cache), self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, limits, state, look_up })
     }
 
     /// The layers as one Tower layer, for `ServiceBuilder` or [`Layer::layer`].
@@ -273,6 +370,72 @@ where
     ) -> <Layers<C, Auth, Scopes, Own, Limits, Cache, State> as Layer<S>>::Service
     where
         Layers<C, Auth, Scopes, Own, Limits, Cache, State>: Layer<S>,
+    {
+        self.build().layer(inner)
+    }
+}
+
+/// What a [`Stack::learning`] builds.
+#[cfg(feature = "cache")]
+pub type LearningLayers<Catalog, Auth, Scopes, Own, Limits, Cache, State, S> = (
+    OriginLayer,
+    Auth,
+    EndpointLayer,
+    VersionLayer,
+    HeadersLayer,
+    Between<(HeadersLayer<Catalog>, Scopes, CapabilityLayer<Catalog>, Own, Limits), (Cache, State), S>,
+);
+
+#[cfg(feature = "cache")]
+impl<C, Auth, Scopes, Own, Limits, Cache, State, S>
+    Stack<C, Auth, Scopes, Own, Limits, Cache, State, LookUpLayer<(), S>>
+where
+    C: ToolCatalog + Clone,
+    S: CacheStore,
+{
+    /// Lets callers do what their scopes allow, and shows them nothing else. Defaults to no such rules.
+    ///
+    /// The rules are given the learned catalog. Whoever they refuse whatever it says has nothing
+    /// [looked up](crate::layers::learned#scopes).
+    ///
+    /// # Errors
+    /// If a rule needs something that cannot be a scope.
+    #[allow(clippy::type_complexity, reason = "the type is the stack")]
+    pub fn with_scopes(
+        self,
+        rules: ScopeRules,
+    ) -> Result<
+        Stack<VisibleTools, Auth, ScopeLayer, Own, Limits, Cache, State, LookUpLayer<(), S>>,
+        InvalidScope,
+    > {
+        let mut stack = self.scoped(rules)?;
+        stack.look_up = stack.look_up.with_scopes(&stack.scopes);
+        Ok(stack)
+    }
+
+    /// The layers as one Tower layer, for `ServiceBuilder` or [`Layer::layer`].
+    pub fn build(self) -> LearningLayers<C, Auth, Scopes, Own, Limits, Cache, State, S> {
+        let params = HeadersLayer::params_only(self.catalog.clone());
+        let capabilities = self.capabilities.with_catalog(self.catalog);
+        let upper = (params, self.scopes, capabilities, self.own, self.limits);
+        (
+            self.origin,
+            self.auth,
+            self.endpoint,
+            self.version,
+            HeadersLayer::new(),
+            Between::new(self.look_up, upper, (self.cache, self.state)),
+        )
+    }
+
+    /// Puts the layers around `inner`, as they are put around a server of one's own.
+    #[allow(clippy::type_complexity, reason = "the type is the stack")]
+    pub fn service<I>(
+        self,
+        inner: I,
+    ) -> <LearningLayers<C, Auth, Scopes, Own, Limits, Cache, State, S> as Layer<I>>::Service
+    where
+        LearningLayers<C, Auth, Scopes, Own, Limits, Cache, State, S>: Layer<I>,
     {
         self.build().layer(inner)
     }

@@ -4,8 +4,8 @@
 use std::any::type_name_of_val;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -17,10 +17,12 @@ use mcp_layers::endpoint::EndpointLayer;
 use mcp_layers::layers::auth::{AuthLayer, ProtectedResource, Token, TokenVerifier, Verified, VerifyError};
 use mcp_layers::layers::cache::ResponseCache;
 use mcp_layers::layers::request_state::{StateKey, StateKeys};
-use mcp_layers::layers::{LimitsLayer, OriginLayer, RequestStateLayer, ScopeRules, VersionLayer};
-use mcp_layers::message::Message;
+use mcp_layers::layers::{
+    LearnedCatalog, LimitsLayer, OriginLayer, RequestStateLayer, ScopeRules, VersionLayer,
+};
+use mcp_layers::message::{Message, RawObject};
 use mcp_layers::principal::Principal;
-use mcp_layers::protocol::ClientCapabilities;
+use mcp_layers::protocol::{ClientCapabilities, Scopes};
 use mcp_layers::stack::Stack;
 use serde_json::{Value, json};
 use tower::layer::util::Identity;
@@ -359,6 +361,110 @@ async fn a_hidden_tool_is_told_by_no_layer() {
         assert_eq!((status, body.to_string()), expected);
     }
     assert_eq!(calls.load(Ordering::Relaxed), 0);
+}
+
+/// What a server that somebody else wrote has been asked.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// The same server behind a stack that learns what it has. It lists its tools with a hint at the scope of `drop`.
+fn learning(catalog: LearnedCatalog, rules: ScopeRules) -> (impl McpService, Seen) {
+    let (server, _) = server();
+    let seen = Seen::default();
+    let asked = Arc::clone(&seen);
+    let upstream = tower::service_fn(move |request: Request<Message>| {
+        asked.lock().unwrap().push(request.body().method().to_owned());
+        let answer = server.clone().oneshot(request);
+        async {
+            let mut response = answer.await?;
+            response.body_mut().edit_answer(|answer| {
+                let Ok(result) = answer.outcome() else { return };
+                let text =
+                    result.to_string().replace(r#""name":"drop""#, r#""name":"drop","x-scope":"admin""#);
+                *answer.result_mut().unwrap() = RawObject::parse(text).unwrap();
+            });
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let stack = Stack::learning(catalog)
+        .with_request_state(state())
+        .with_limits(limits())
+        .with_scopes(rules)
+        .unwrap()
+        .with_auth(auth());
+    (stack.service(upstream), seen)
+}
+
+trait McpService:
+    Service<Request<Full<Bytes>>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone
+{
+}
+impl<S> McpService for S where
+    S: Service<Request<Full<Bytes>>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone
+{
+}
+
+fn hints() -> LearnedCatalog {
+    LearnedCatalog::new(ResponseCache::new("upstream")).with_scopes(|tool| {
+        let hint = tool.members().find(|(name, _)| name == "x-scope");
+        hint.and_then(|(_, scope)| scope.to_str()).map_or_else(Scopes::none, |scope| Scopes::from(&*scope))
+    })
+}
+
+#[tokio::test]
+async fn what_is_learned_serves_headers_and_scopes_and_what_is_refused_anyway_is_not_looked_up() {
+    let (service, seen) = learning(hints(), ScopeRules::new().with_endpoint("mcp"));
+    let right = Call::right().header("authorization", "Bearer ada-mcp-admin");
+    let code = async |call: Call| {
+        let (status, body) = call.send(&service).await;
+        (status, body["error"]["code"].as_i64().unwrap_or_default())
+    };
+    // By the head, by the message, and by the rules.
+    assert_eq!(code(right.clone().header("authorization", "Bearer nobody")).await, (401, 401));
+    assert_eq!(code(right.clone().header("mcp-name", "open")).await, (400, -32020));
+    assert_eq!(code(right.clone().header("authorization", "Bearer ada-admin")).await, (403, 403));
+    assert_eq!(*seen.lock().unwrap(), [""; 0]);
+    // By what has been looked up, once.
+    assert_eq!(code(right.clone().header("mcp-param-region", "us")).await, (400, -32020));
+    assert_eq!(code(right.clone().header("authorization", "Bearer bob-mcp")).await, (403, 403));
+    let mut unknown = right.clone().header("mcp-name", "rm");
+    unknown.body["params"]["name"] = "rm".into();
+    assert_eq!(code(unknown).await, (400, -32602));
+    let mut large = right.clone();
+    large.body["params"]["arguments"] = json!({"region": "eu", "n": 1, "m": 2});
+    assert_eq!(code(large).await, (400, -32602));
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), ["tools/list"; 2]);
+    // What is right passes, and its state is sealed.
+    let (status, body) = right.clone().send(&service).await;
+    assert_eq!((status, &body["result"]["resultType"]), (200, &json!("input_required")), "{body}");
+    assert!(body["result"]["requestState"].as_str().unwrap().len() > "asked".len());
+    assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), ["tools/call"]);
+    // And lists are filtered for each.
+    let (_, body) = right.header("authorization", "Bearer bob-mcp").list().send(&service).await;
+    assert_eq!(body["result"]["tools"].as_array().map(Vec::len), Some(1), "{body}");
+}
+
+#[tokio::test]
+async fn a_learned_tool_that_is_hidden_is_told_by_no_layer() {
+    let (service, _) = learning(hints(), ScopeRules::new().with_hidden_denials(true));
+    let hidden = Call::right().header("authorization", "Bearer bob");
+    let mut unknown = hidden.clone().header("mcp-name", "none");
+    unknown.body["params"]["name"] = "none".into();
+    let (status, body) = unknown.send(&service).await;
+    assert_eq!((status, body["error"]["code"].as_i64()), (400, Some(-32602)));
+    let expected = (status, body.to_string().replace("none", "drop"));
+    for call in [hidden.clone(), hidden.header("mcp-param-region", "us")] {
+        let (status, body) = call.send(&service).await;
+        assert_eq!((status, body.to_string()), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_order_of_the_calls_does_not_matter_to_a_stack_that_learns_either() {
+    let rules = ScopeRules::new;
+    let one = Stack::learning(hints()).with_auth(auth()).with_scopes(rules()).unwrap().with_limits(limits());
+    let other =
+        Stack::learning(hints()).with_limits(limits()).with_scopes(rules()).unwrap().with_auth(auth());
+    assert_eq!(type_name_of_val(&one.build()), type_name_of_val(&other.build()));
 }
 
 /// Compiles for what hyper serves.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
@@ -12,6 +13,8 @@ use tower::{Layer, Service};
 use super::walk::{Failure, Known};
 use super::{LearnedCatalog, LookedUp, Passing};
 use crate::body::BoxError;
+use crate::layers::ScopeLayer;
+use crate::layers::scope::Beforehand;
 use crate::message::{Message, Raw, Reply};
 use crate::protocol::method::{TOOLS_CALL, TOOLS_LIST};
 use crate::rejection::{Rejection, shorten};
@@ -21,19 +24,40 @@ use crate::store::{CacheStore, MemoryStore};
 #[must_use]
 pub struct LookUpLayer<B, S = MemoryStore> {
     catalog: LearnedCatalog<S>,
+    beforehand: Option<Arc<Beforehand>>,
     bottom: B,
 }
 
-impl<B, S> LookUpLayer<B, S> {
+impl<B, S: CacheStore> LookUpLayer<B, S> {
     pub(super) const fn new(catalog: LearnedCatalog<S>, bottom: B) -> Self {
-        Self { catalog, bottom }
+        Self { catalog, beforehand: None, bottom }
+    }
+
+    /// Asks `bottom` only for callers whom `scopes`, the layer below, does not refuse anyway: see the
+    /// [module](super#scopes). Defaults to asking for everybody.
+    pub fn with_scopes(self, scopes: &ScopeLayer) -> Self {
+        let beforehand = Beforehand::new(scopes, self.catalog.tells_scopes());
+        Self { beforehand: Some(Arc::new(beforehand)), ..self }
+    }
+
+    /// The same, asking `bottom`.
+    pub(super) fn with_bottom<O>(&self, bottom: O) -> LookUpLayer<O, S> {
+        LookUpLayer { catalog: self.catalog.clone(), beforehand: self.beforehand.clone(), bottom }
+    }
+
+    pub(crate) fn catalog(&self) -> &LearnedCatalog<S> {
+        &self.catalog
     }
 }
 
 // By hand, since a store need not be `Clone` or `Debug`.
 impl<B: Clone, S> Clone for LookUpLayer<B, S> {
     fn clone(&self) -> Self {
-        Self { catalog: self.catalog.clone(), bottom: self.bottom.clone() }
+        Self {
+            catalog: self.catalog.clone(),
+            beforehand: self.beforehand.clone(),
+            bottom: self.bottom.clone(),
+        }
     }
 }
 
@@ -47,20 +71,19 @@ impl<I, B: Clone, S> Layer<I> for LookUpLayer<B, S> {
     type Service = LookUpService<I, B, S>;
 
     fn layer(&self, inner: I) -> Self::Service {
-        LookUpService { inner, catalog: self.catalog.clone(), bottom: self.bottom.clone() }
+        LookUpService { inner, look_up: self.clone() }
     }
 }
 
 /// The service of a [`LookUpLayer`].
 pub struct LookUpService<I, B, S = MemoryStore> {
     inner: I,
-    catalog: LearnedCatalog<S>,
-    bottom: B,
+    look_up: LookUpLayer<B, S>,
 }
 
 impl<I: Clone, B: Clone, S> Clone for LookUpService<I, B, S> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), catalog: self.catalog.clone(), bottom: self.bottom.clone() }
+        Self { inner: self.inner.clone(), look_up: self.look_up.clone() }
     }
 }
 
@@ -68,7 +91,7 @@ impl<I: fmt::Debug, B, S> fmt::Debug for LookUpService<I, B, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LookUpService")
             .field("inner", &self.inner)
-            .field("catalog", &self.catalog)
+            .field("catalog", &self.look_up.catalog)
             .finish_non_exhaustive()
     }
 }
@@ -80,9 +103,10 @@ enum Step {
     Refuse(Rejection),
 }
 
-impl<S: CacheStore> LearnedCatalog<S> {
+impl<B, S: CacheStore> LookUpLayer<B, S> {
     /// Decides about a request as far as that needs no waiting.
     fn step(&self, request: &mut Request<Message>) -> Step {
+        let catalog = &self.catalog;
         match request.body().method() {
             _ if request.body().is_notification() => Step::Pass,
             TOOLS_LIST => {
@@ -91,22 +115,27 @@ impl<S: CacheStore> LearnedCatalog<S> {
             }
             TOOLS_CALL => {
                 let Some(tool) = request.body().param("name").and_then(Raw::to_str) else {
-                    return if self.settings.fail_open {
+                    return if catalog.settings.fail_open {
                         Step::Pass
                     } else {
                         Step::Refuse(Rejection::invalid_params("`params.name` must be a string"))
                     };
                 };
                 let tool = Box::<str>::from(tool);
-                match self.recall(request, &tool) {
-                    Some(known) => self.admit(request, tool, known),
-                    None => Step::LookUp(tool),
+                match catalog.recall(request, &tool) {
+                    Some(known) => catalog.admit(request, tool, known),
+                    None => match self.beforehand.as_ref().map(|scopes| scopes.decide(request)) {
+                        Some(Err(rejection)) => Step::Refuse(rejection),
+                        Some(Ok(())) | None => Step::LookUp(tool),
+                    },
                 }
             }
             _ => Step::Pass,
         }
     }
+}
 
+impl<S: CacheStore> LearnedCatalog<S> {
     fn admit(&self, request: &mut Request<Message>, tool: Box<str>, known: Known) -> Step {
         match known {
             Some(facts) => {
@@ -149,14 +178,14 @@ where
                 response: Some(Box::new(rejection.into_response(request.body().id().cloned()))),
             },
         };
-        match self.catalog.step(&mut request) {
+        match self.look_up.step(&mut request) {
             Step::Pass => LookUpFuture { state: State::Passed { future: self.inner.call(request) } },
             Step::Refuse(rejection) => refuse(rejection, &request),
             Step::LookUp(tool) => {
                 // The one that is ready goes, its clone stays.
                 let clone = self.inner.clone();
                 let mut inner = mem::replace(&mut self.inner, clone);
-                let (catalog, bottom) = (self.catalog.clone(), self.bottom.clone());
+                let LookUpLayer { catalog, bottom, .. } = self.look_up.clone();
                 let work = async move {
                     let step = match catalog.find_out(bottom, &request, &tool).await {
                         Ok(known) => catalog.admit(&mut request, tool, known),

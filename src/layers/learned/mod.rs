@@ -25,7 +25,11 @@
 //!    its `_meta` without what belongs to the call (`progressToken`, log level). It goes through the cache, page by page
 //!    until the tool is there, over at most [so many](LearnedCatalog::with_max_pages) pages. Calls of one partition that
 //!    need the same page wait for one request, which goes on while anybody waits.
-//! 6. A cursor that is refused is that of a list which has changed: the walk starts again, past the cache, once.
+//! 6. Callers without a partition are told apart by nobody, and what they were told in private is not kept. So that made-up
+//!    names do not have the upstream list its tools for each of them, all such callers together may look in vain for 32
+//!    tools that none of them has found within the last minute, and for one more in each second; and for no more than 32
+//!    at once.
+//! 7. A cursor that is refused is that of a list which has changed: the walk starts again, past the cache, once.
 //!
 //! # Rejections
 //! | what | HTTP | code |
@@ -33,16 +37,30 @@
 //! | the complete list does not have the tool | 400 | -32602 |
 //! | `params.name` of a call is not a string | 400 | -32602 |
 //! | the upstream refuses to list its tools | as it says | as it says |
+//! | callers without a partition have called too many unknown tools | 503 | 503 |
 //! | the list cannot be had, cannot be understood or has too many pages | 502 | 502 |
 //!
 //! With [`with_fail_open`](LearnedCatalog::with_fail_open) there are none: the call passes, and nothing is known of its
 //! tool.
 //!
+//! # Scopes
+//! What the scopes refuse is refused before anybody is asked, as far as it can be told. With
+//! [`LookUpLayer::with_scopes`], which [`Stack::learning`](crate::stack::Stack::learning) sets:
+//! - Where the tool is known, the [`ScopeLayer`](crate::layers::ScopeLayer) below judges with all that is known.
+//! - Where it is not, the rules are asked first without the catalog: those of the endpoint, the method, the tool's name and
+//!   the call. Who lacks one of their scopes is refused, and nobody is asked. The challenge names what these rules need.
+//! - The [default](crate::layers::ScopeRules::with_default) is among them, unless scopes are learned
+//!   ([`with_scopes`](LearnedCatalog::with_scopes)): those of the tool would take its place. Callers without any scope are
+//!   refused then as well, for they lack the one or the other.
+//!
+//! Where tools need nothing but scopes that are learned, there is nothing to refuse beforehand; a rule of the endpoint
+//! or of `tools/call` changes that.
+//!
 //! # Order
 //! `look_up` sits below the checks that need no catalog, so that only sound requests cause others, and above those that
 //! need it: `[Version, HeadersLayer::new(), look_up, HeadersLayer::params_only(catalog), Scope, …]`. `learn` sits
 //! directly above the cache, below every layer that edits lists. What is asked is whatever `look_up` was given: the part
-//! of the stack from `learn` down, cloned. Reads the principal and the [`CacheMode`](crate::layers::cache::CacheMode) in
+//! of the stack from `learn` down, cloned. [`Stack::learning`](crate::stack::Stack::learning) does all of this. Reads the principal and the [`CacheMode`](crate::layers::cache::CacheMode) in
 //! the extensions, and leaves there what was found out, where the catalog finds it. The catalog knows nothing of
 //! requests that have not passed `look_up`. A layer in between must not rename the tool.
 //!
@@ -96,6 +114,8 @@
 //! # }
 //! ```
 
+mod between;
+mod brake;
 mod learn;
 mod look_up;
 mod page;
@@ -109,9 +129,11 @@ use std::time::Duration;
 use http::{Extensions, StatusCode};
 use moka::sync::Cache;
 
+pub use self::between::Between;
 pub use self::learn::{LearnLayer, Learning};
 pub use self::look_up::{LookUpFuture, LookUpLayer, LookUpService};
 
+use self::brake::Brake;
 use self::page::{Frame, NotAPage, Page};
 use self::walk::Failure;
 use super::cache::{Flights, Query, ResponseCache};
@@ -149,6 +171,7 @@ struct Shared<S> {
     cache: ResponseCache<S>,
     pages: Cache<CacheKey, Arc<Page>>,
     flights: Arc<Flights<Result<Arc<Page>, Failure>>>,
+    brake: Brake,
     /// How many lists have been asked for.
     asked: AtomicU64,
 }
@@ -179,6 +202,7 @@ impl<S: CacheStore> LearnedCatalog<S> {
                 cache,
                 pages: pages(16 << 20),
                 flights: Arc::new(Flights::new()),
+                brake: Brake::new(),
                 asked: AtomicU64::new(0),
             }),
             settings: Arc::new(Settings {
@@ -232,6 +256,15 @@ impl<S: CacheStore> LearnedCatalog<S> {
     /// A layer that finds out about the tools of calls, and asks `bottom` where it must: above what needs the catalog.
     pub fn look_up<B>(&self, bottom: B) -> LookUpLayer<B, S> {
         LookUpLayer::new(self.clone(), bottom)
+    }
+
+    pub(crate) fn cache(&self) -> &ResponseCache<S> {
+        &self.shared.cache
+    }
+
+    /// Whether it may say of a tool which scopes it needs.
+    fn tells_scopes(&self) -> bool {
+        self.settings.scopes_of.is_some()
     }
 
     /// Takes note of a result of `tools/list`. It is kept for as long and for whom it and `query` say.

@@ -19,7 +19,7 @@ use crate::rejection::shorten;
 
 /// A page on which a name was not found is not asked for again before this time has passed, even if it says that it is
 /// stale at once: whoever makes up names must not have the upstream list its tools for each of them.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// What a result of `tools/list` says, as it passes.
 pub(super) struct Frame<'a> {

@@ -83,6 +83,14 @@ impl World {
         say: impl Fn(&Request<Message>) -> Response<Reply> + Send + Sync + 'static,
         change: impl FnOnce(LearnedCatalog) -> LearnedCatalog,
     ) -> Self {
+        Self::with_rules(say, change, ScopeRules::new())
+    }
+
+    fn with_rules(
+        say: impl Fn(&Request<Message>) -> Response<Reply> + Send + Sync + 'static,
+        change: impl FnOnce(LearnedCatalog) -> LearnedCatalog,
+        rules: ScopeRules,
+    ) -> Self {
         let clock = Arc::new(ManualClock::new());
         let cache = ResponseCache::with_store_and_clock("u", MemoryStore::default(), Arc::clone(&clock));
         let catalog = change(LearnedCatalog::new(cache.clone()));
@@ -107,11 +115,11 @@ impl World {
             .layer(catalog.learn())
             .layer(CacheLayer::new(cache.clone()))
             .service(upstream);
-        let rules = ScopeRules::new().with_catalog(catalog.clone());
+        let scopes = ScopeLayer::new(rules.with_catalog(catalog.clone())).unwrap();
         let stack = ServiceBuilder::new()
-            .layer(catalog.look_up(bottom.clone()))
+            .layer(catalog.look_up(bottom.clone()).with_scopes(&scopes))
             .layer(HeadersLayer::params_only(catalog))
-            .layer(ScopeLayer::new(rules).unwrap())
+            .layer(scopes)
             .service(bottom);
         Self { clock, cache, stack: Stack::new(stack), seen, gate, requests }
     }
@@ -175,6 +183,13 @@ fn call(who: &str, tool: &str, header: &str) -> Request<Message> {
             http::HeaderValue::from_static("eu"),
         );
     }
+    request
+}
+
+/// The same from somebody who has been granted these scopes.
+fn granted(mut request: Request<Message>, scopes: &[&str]) -> Request<Message> {
+    let principal = request.extensions_mut().get_mut::<Principal>().expect("is known");
+    *principal = principal.clone().with_scopes(scopes.iter().copied());
     request
 }
 
@@ -609,13 +624,7 @@ async fn scopes_that_the_upstream_hints_at_decide_lists_and_calls_alike() {
             "tools/list" => answered(request, &tools),
             _ => done(request),
         },
-        |catalog| {
-            catalog.with_scopes(|tool| {
-                let hint = tool.members().find(|(name, _)| name == "x-scope");
-                hint.and_then(|(_, scope)| scope.to_str())
-                    .map_or_else(Scopes::none, |scope| Scopes::from(&*scope))
-            })
-        },
+        hints,
     );
     // A hit of the cache is filtered as well as the first answer.
     for _ in 0..2 {
@@ -627,6 +636,149 @@ async fn scopes_that_the_upstream_hints_at_decide_lists_and_calls_alike() {
     assert_eq!(world.call("ada", "write", "").await, (403, 403));
     assert_eq!(world.call("ada", "odd", "").await, UNKNOWN);
     assert_eq!(world.seen(), ["tools/list ", "tools/call read"]);
+}
+
+/// Lists two tools, and hints at scopes if it is asked to.
+fn hinting(request: &Request<Message>) -> Response<Reply> {
+    let tools = json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private",
+        "tools": [{"name": "sql"}, {"name": "write", "x-scope": "files:write"}]});
+    match request.body().method() {
+        "tools/list" => answered(request, &tools),
+        _ => done(request),
+    }
+}
+
+fn hints(catalog: LearnedCatalog) -> LearnedCatalog {
+    catalog.with_scopes(|tool| {
+        let hint = tool.members().find(|(name, _)| name == "x-scope");
+        hint.and_then(|(_, scope)| scope.to_str()).map_or_else(Scopes::none, |scope| Scopes::from(&*scope))
+    })
+}
+
+#[tokio::test]
+async fn who_lacks_what_the_rules_ask_for_has_nothing_looked_up() {
+    let rules = ScopeRules::new()
+        .with_endpoint("mcp")
+        .with_method("tools/call", "call")
+        .with_tool("sql", "sql:read")
+        .with_call_rule(|call| if call.arguments().is_some() { "arguments".into() } else { Scopes::none() });
+    let world = World::with_rules(hinting, hints, rules);
+    let all = ["mcp", "call", "sql:read", "arguments"];
+    for missing in 0..all.len() {
+        let mut some = all.to_vec();
+        some.remove(missing);
+        let (status, body) = world.send(granted(call("ada", "sql", ""), &some)).await;
+        assert_eq!((status, &body["error"]["code"], &body["id"]), (403, &json!(403), &json!(7)), "{some:?}");
+        let message = "this operation needs the scopes mcp call sql:read arguments";
+        assert_eq!(body["error"]["message"], message);
+    }
+    assert_eq!(world.call("", "sql", "").await, (401, 401));
+    assert_eq!(world.call("", "rm", "").await, (401, 401));
+    assert_eq!(world.seen(), [""; 0]);
+    // What is known is judged by all that is known, without asking anybody.
+    assert_eq!(world.send(granted(call("ada", "sql", ""), &all)).await.0, 200);
+    assert_eq!(world.seen(), ["tools/list ", "tools/call sql"]);
+    let (_, body) = world.send(granted(call("ada", "write", ""), &["mcp"])).await;
+    let message = "this operation needs the scopes mcp call files:write arguments";
+    assert_eq!(body["error"]["message"], message);
+    assert_eq!(world.call("ada", "rm", "").await, UNKNOWN);
+    assert_eq!(world.seen(), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_default_is_asked_for_beforehand_unless_a_learned_scope_may_take_its_place() {
+    let rules = || ScopeRules::new().with_default("mcp");
+    let world = World::with_rules(hinting, |catalog| catalog, rules());
+    for (who, scopes, code) in [("", None, 401), ("ada", Some(&[][..]), 403), ("ada", Some(&["x"]), 403)] {
+        let request = call(who, "write", "");
+        let request = if let Some(scopes) = scopes { granted(request, scopes) } else { request };
+        let (status, body) = world.send(request).await;
+        assert_eq!((status, &body["error"]["code"]), (code, &json!(code)), "{scopes:?}");
+    }
+    assert_eq!(world.seen(), [""; 0]);
+
+    let world = World::with_rules(hinting, hints, rules());
+    assert_eq!(world.call("", "write", "").await, (401, 401));
+    assert_eq!(world.call("ada", "write", "").await, (403, 403));
+    assert_eq!(world.seen(), [""; 0]);
+    assert_eq!(world.send(granted(call("ada", "write", ""), &["files:write"])).await.0, 200);
+    assert_eq!(world.seen(), ["tools/list ", "tools/call write"]);
+    assert_eq!(world.send(granted(call("bob", "sql", ""), &["files:write"])).await.0, 403);
+    assert_eq!(world.seen(), ["tools/list "]);
+}
+
+#[tokio::test]
+async fn who_may_not_know_a_tool_is_told_alike_whether_there_is_one_and_nothing_is_looked_up() {
+    let rules =
+        ScopeRules::new().with_tool("sql", "sql:read").with_tool("gone", "x").with_hidden_denials(true);
+    let world = World::with_rules(hinting, |catalog| catalog, rules);
+    for tool in ["sql", "gone"] {
+        let (status, body) = world.send(call("ada", tool, "")).await;
+        assert_eq!((status, &body["error"]["code"]), (400, &json!(-32602)));
+        let message = format!("there is no tool `{tool}`; `tools/list` tells which there are");
+        assert_eq!(body["error"]["message"], message);
+    }
+    assert_eq!(world.seen(), [""; 0]);
+}
+
+#[tokio::test]
+async fn made_up_names_of_callers_whom_nobody_knows_have_few_lists_asked_for() {
+    let world = listing(page(&[("sql", json!({})), ("other", json!({}))], private(60_000)));
+    assert_eq!(world.call("", "sql", "").await, PASSED);
+    world.seen();
+    for n in 0..brake::TRIES {
+        assert_eq!(world.call("", &format!("none-{n}"), "").await, UNKNOWN);
+    }
+    assert_eq!(world.seen(), vec!["tools/list "; brake::TRIES as usize]);
+    for _ in 0..2 {
+        let response = world.stack.clone().oneshot(call("", "none", "")).await.unwrap();
+        assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (503, &1.into()));
+        assert_eq!(
+            response.body().answer().expect("an answer").to_string(),
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":503,"message":"too many unknown tools are called; try again later"}}"#
+        );
+    }
+    assert_eq!(world.seen(), [""; 0]);
+    // A tool that was found lately goes on, and so do callers who are known.
+    assert_eq!(world.call("", "sql", "").await, PASSED);
+    assert_eq!(world.call("ada", "none", "").await, UNKNOWN);
+    assert_eq!(world.seen(), ["tools/list ", "tools/call sql", "tools/list "]);
+    // One that was not waits for a try to come back, and gives it back.
+    assert_eq!(world.call("", "other", "").await, (503, 503));
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(world.call("", "other", "").await, PASSED);
+    assert_eq!(world.call("", "none", "").await, UNKNOWN);
+    assert_eq!(world.call("", "none", "").await, (503, 503));
+    assert_eq!(world.seen(), ["tools/list ", "tools/call other", "tools/list "]);
+}
+
+#[tokio::test]
+async fn many_calls_at_once_of_callers_whom_nobody_knows_wait_for_each_other() {
+    let world = listing(page(&[("sql", json!({}))], private(60_000)));
+    world.gate.forget_permits(Semaphore::MAX_PERMITS);
+    let calls: Vec<_> = (0..3 * brake::TRIES)
+        .map(|_| tokio::spawn(world.stack.clone().oneshot(call("", "sql", ""))))
+        .collect();
+    // Each of them runs once, to where it waits.
+    tokio::task::yield_now().await;
+    world.gate.add_permits(2 * calls.len());
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap().status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn hanging_up_gives_no_try_back() {
+    let world = listing(page(&[("sql", json!({}))], private(60_000)));
+    world.gate.forget_permits(Semaphore::MAX_PERMITS);
+    for _ in 0..brake::TRIES {
+        let given_up = tokio::spawn(world.stack.clone().oneshot(call("", "none", "")));
+        tokio::task::yield_now().await;
+        given_up.abort();
+        assert!(given_up.await.unwrap_err().is_cancelled());
+    }
+    assert_eq!(world.call("", "none", "").await, (503, 503));
+    assert_eq!(world.seen(), vec!["tools/list "; brake::TRIES as usize]);
 }
 
 #[tokio::test]

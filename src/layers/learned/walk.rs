@@ -11,7 +11,7 @@ use futures_core::Stream as _;
 use http::{HeaderValue, Request, Response};
 use tower::Service;
 
-use super::page::{NotAPage, Page};
+use super::page::{NotAPage, PAUSE, Page};
 use super::{LearnedCatalog, Passing};
 use crate::body::BoxError;
 use crate::catalog::ToolFacts;
@@ -35,6 +35,8 @@ pub(super) enum Failure {
     /// There was an answer, but not one that can be understood.
     NotAPage(NotAPage),
     TooManyPages,
+    /// Callers whom nobody knows have called too many tools that there are not.
+    Braked,
     /// The one who asked for all who waited has panicked.
     Broken,
 }
@@ -49,6 +51,7 @@ impl fmt::Display for Failure {
             },
             Self::NotAPage(NotAPage(reason)) => write!(f, "the list is not understood: {reason}"),
             Self::TooManyPages => f.write_str("the list has more pages than `with_max_pages` allows"),
+            Self::Braked => f.write_str("too many tools were looked for in vain"),
             Self::Broken => f.write_str("the request for it has panicked"),
         }
     }
@@ -58,6 +61,10 @@ impl Failure {
     pub(super) fn response(&self, id: Option<RequestId>) -> Response<Reply> {
         match self {
             Self::Refused(refusal) => refusal.response(id),
+            Self::Braked => {
+                Rejection::unavailable("too many unknown tools are called; try again later", PAUSE)
+                    .into_response(id)
+            }
             _ => Rejection::bad_gateway(
                 "the list of tools, by which this call is checked, cannot be had from the upstream server",
             )
@@ -96,6 +103,26 @@ impl<S: CacheStore> LearnedCatalog<S> {
         call: &Request<Message>,
         tool: &str,
     ) -> Result<Known, Failure>
+    where
+        B: Service<Request<Message>, Response = Response<Reply>> + Clone + Send + 'static,
+        B::Future: Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let has_partition = self.query(call, None).is_some_and(|query| query.own.is_some());
+        // In a partition, what was looked for in vain is remembered.
+        if has_partition {
+            return self.walk(bottom, call, tool).await;
+        }
+        let now = || self.shared.cache.now();
+        let attempt = self.shared.brake.attempt(tool, now).await.ok_or(Failure::Braked)?;
+        let known = self.walk(bottom, call, tool).await?;
+        if known.is_some() {
+            attempt.found(tool, now());
+        }
+        Ok(known)
+    }
+
+    async fn walk<B>(&self, bottom: B, call: &Request<Message>, tool: &str) -> Result<Known, Failure>
     where
         B: Service<Request<Message>, Response = Response<Reply>> + Clone + Send + 'static,
         B::Future: Send + 'static,

@@ -71,6 +71,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "cache")]
+mod beforehand;
 mod list;
 mod rules;
 mod uri;
@@ -81,6 +83,8 @@ use std::sync::Arc;
 
 use http::{Extensions, Request, Response};
 
+#[cfg(feature = "cache")]
+pub(in crate::layers) use self::beforehand::Beforehand;
 pub use self::rules::ScopeRules;
 
 use self::list::{List, Page};
@@ -175,6 +179,13 @@ impl Policy for ScopeGate {
 }
 
 impl ScopeGate {
+    #[cfg(feature = "cache")]
+    fn with_rules(&self, change: impl FnOnce(&mut ScopeRules)) -> Self {
+        let mut rules = ScopeRules::clone(&self.rules);
+        change(&mut rules);
+        Self { rules: Arc::new(rules), pages: Arc::default() }
+    }
+
     fn decide(&self, message: &Message, extensions: &Extensions) -> Result<(), Rejection> {
         let rules = &*self.rules;
         let principal = extensions.get::<Principal>();

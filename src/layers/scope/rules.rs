@@ -26,7 +26,7 @@ pub struct ScopeRules {
     tools: HashMap<Box<str>, Scopes>,
     prompts: HashMap<Box<str>, Scopes>,
     resources: Vec<ResourceRule>,
-    default: Scopes,
+    pub(super) default: Scopes,
     pub(super) catalog: Option<Arc<dyn ToolCatalog>>,
     implied: Option<Implication>,
     pub(super) calls: Vec<CallRule>,
