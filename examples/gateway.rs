@@ -12,8 +12,10 @@
 //! it with a random one, which no other process and no restart shares.
 //!
 //! Each request is one line of the log: method, target, HTTP status, error code, duration, and whether the server was asked.
+//! Of a request that is refused early it is what its headers claim that the line tells.
 //! It tells no arguments, no results and no credentials.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io::{self, IsTerminal as _};
 use std::num::NonZeroUsize;
@@ -25,20 +27,17 @@ use axum::Router;
 use axum::body::Body;
 use axum::middleware::{self, Next};
 use axum::serve::ListenerExt as _;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
-use mcp_layers::endpoint::EndpointLayer;
 use mcp_layers::layers::cache::{CacheHintsLayer, ResponseCache};
 use mcp_layers::layers::learned::LearnedCatalog;
 use mcp_layers::layers::request_state::{StateKey, StateKeys};
-use mcp_layers::layers::{
-    CacheLayer, CapabilityLayer, HeadersLayer, LimitsLayer, OriginLayer, ParamsLayer, RequestStateLayer,
-    VersionLayer,
-};
+use mcp_layers::layers::{CapabilityLayer, LimitsLayer, ParamsLayer, RequestStateLayer};
 use mcp_layers::message::{Message, Reply};
 use mcp_layers::policy::{Policy, PolicyLayer};
 use mcp_layers::principal::Principal;
 use mcp_layers::rejection::Rejection;
+use mcp_layers::stack::Stack;
 use mcp_layers::upstream::{HttpUpstream, UpstreamLayer};
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
@@ -89,56 +88,38 @@ fn state_keys() -> Result<StateKeys, Box<dyn Error>> {
     })
 }
 
-/// The layers in front of the upstream, outermost first: each one sees only what those above it have let through.
+/// The stack in front of the upstream.
 fn gateway(upstream: &str, keys: StateKeys) -> Result<Router, Box<dyn Error>> {
     let cache = ResponseCache::new(upstream);
     // Nobody has written down what tools there are: it is learned from the lists that pass.
     let catalog = LearnedCatalog::new(cache.clone());
-
-    // What is asked about unknown tools goes the way of all other requests from here on.
-    let bottom = ServiceBuilder::new()
-        .layer(catalog.learn())
-        .layer(CacheLayer::new(cache.clone()))
+    let server = ServiceBuilder::new()
         // What a server does not say of caches is said for it: keep nothing.
         .layer(CacheHintsLayer::new())
-        // Whatever the server wants back from the client comes back as it was given, from the same caller.
-        .layer(RequestStateLayer::new(keys, upstream))
         .map_request(mark_asked)
         .layer(UpstreamLayer::to(upstream)?.with_catalog(catalog.clone()))
         .service(HttpUpstream::new());
-
-    let mcp = ServiceBuilder::new()
-        // Web pages that somebody on this machine happens to visit stay out.
-        .layer(OriginLayer::new())
-        // HTTP ends here: the body is read and parsed, once.
-        .layer(EndpointLayer::new())
-        .map_request(one_caller)
-        .layer(PolicyLayer::from_policy(Marking { cache }))
-        // Only the revision that the rest understands.
-        .layer(VersionLayer::new())
-        // What a proxy read in the headers is what the body says: the method and the target first, and what a tool's
-        // arguments say once it is known which of them have headers.
-        .layer(HeadersLayer::new())
-        .layer(catalog.look_up(bottom.clone()))
-        .layer(HeadersLayer::params_only(catalog.clone()))
+    let mcp = Stack::learning(catalog)
         // What the client cannot do is not asked of it.
-        .layer(CapabilityLayer::new().with_undeclared_left_out(true))
+        .with_capabilities(CapabilityLayer::new().with_undeclared_left_out(true))
         // Parameters of a wrong shape, which the server may answer as something else.
-        .layer(ParamsLayer::new())
+        .with_layer((PolicyLayer::from_policy(Marking { cache }), ParamsLayer::new()))
         // Arguments that would cost the server more than the caller stay here.
-        .layer(
+        .with_limits(
             LimitsLayer::new()
                 .with_max_elements(NonZeroUsize::new(10_000))
-                .with_max_depth(NonZeroUsize::new(32))
-                .with_catalog(catalog),
+                .with_max_depth(NonZeroUsize::new(32)),
         )
-        .service(bottom);
+        // Whatever the server wants back from the client comes back as it was given, from the same caller.
+        .with_request_state(RequestStateLayer::new(keys, upstream))
+        .service(server);
+    let mcp = ServiceBuilder::new().map_request(one_caller).service(mcp);
     Ok(Router::new().route_service("/mcp", mcp).layer(middleware::from_fn(log)))
 }
 
 /// Says of everybody that they are the same, because there is nothing here to tell them apart by: the upstream is not
 /// told who asks either.
-fn one_caller(mut request: Request<Message>) -> Request<Message> {
+fn one_caller(mut request: Request<Body>) -> Request<Body> {
     let caller = Principal::new("gateway", "whoever reaches it").with_credential(b"");
     request.extensions_mut().insert(caller);
     request
@@ -149,6 +130,8 @@ fn one_caller(mut request: Request<Message>) -> Request<Message> {
 struct Marks {
     /// The method, what it is about, and whether its result can be cached.
     request: OnceLock<(String, Option<String>, bool)>,
+    /// What the headers say of the first two.
+    claimed: (String, Option<String>),
     asked: AtomicBool,
     code: AtomicI64,
 }
@@ -164,8 +147,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         let (method, target, cacheable) = match self.marks.request.get() {
             Some((method, target, cacheable)) => (method.as_str(), target.as_deref(), *cacheable),
-            // It was refused before there was a message.
-            None => ("-", None, false),
+            None => (self.marks.claimed.0.as_str(), self.marks.claimed.1.as_deref(), false),
         };
         let cache = match (cacheable, self.marks.asked.load(Ordering::Relaxed)) {
             (true, false) if self.status == Some(200) => "hit",
@@ -189,9 +171,22 @@ fn short(text: &str) -> String {
     text.chars().take(80).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
+/// A query may hold what is nobody's business.
+fn without_query(target: &str) -> String {
+    target.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// The method and the target, as whoever looks at no bodies sees them.
+fn claimed(headers: &HeaderMap) -> (String, Option<String>) {
+    let claim = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let method = claim("mcp-method").map_or_else(|| "-".to_owned(), Cow::into_owned);
+    (method, claim("mcp-name").map(|target| without_query(&target)))
+}
+
 /// Writes one line for each request of HTTP, whoever answers it.
 async fn log(mut request: Request<Body>, next: Next) -> Response<Body> {
-    let marks = Arc::<Marks>::default();
+    let claimed = claimed(request.headers());
+    let marks = Arc::new(Marks { claimed, ..Marks::default() });
     request.extensions_mut().insert(Arc::clone(&marks));
     let mut line = Line { started: Instant::now(), marks, status: None };
     let response = next.run(request).await;
@@ -220,9 +215,7 @@ impl Policy for Marking {
         let marks = request.extensions().get::<Arc<Marks>>().cloned();
         if let Some(marks) = &marks {
             let message = request.body();
-            // A query may hold what is nobody's business.
-            let target =
-                message.target().and_then(|target| Some(target.split(['?', '#']).next()?.to_owned()));
+            let target = message.target().as_deref().map(without_query);
             let cacheable = self.cache.query(request).is_some();
             let _ = marks.request.set((message.method().to_owned(), target, cacheable));
         }
