@@ -10,8 +10,9 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper::rt::{Read, Write};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use pin_project::pin_project;
@@ -54,7 +55,7 @@ use crate::tls;
 #[derive(Clone)]
 #[must_use]
 pub struct HttpUpstream {
-    client: Client<Connector, Body>,
+    client: Client<Connector<HttpConnector>, Body>,
     settings: Settings,
 }
 
@@ -64,6 +65,26 @@ struct Settings {
     connect: Duration,
     head: Duration,
     idle: Duration,
+}
+
+impl Settings {
+    /// A client whose connections are made by `transport`.
+    fn client<T: Transport>(&self, transport: T) -> Client<Connector<T>, Body> {
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(self.tls.clone())
+            .https_or_http()
+            .enable_all_versions()
+            .wrap_connector(transport);
+        Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(64)
+            // One connection carries everything: that it is dead must not go unnoticed.
+            .http2_keep_alive_interval(Duration::from_secs(30))
+            .http2_keep_alive_timeout(Duration::from_secs(10))
+            .build(Connector { inner: connector, timeout: self.connect })
+    }
 }
 
 impl HttpUpstream {
@@ -83,21 +104,7 @@ impl HttpUpstream {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(Duration::from_secs(60)));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(settings.tls.clone())
-            .https_or_http()
-            .enable_all_versions()
-            .wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(64)
-            // One connection carries everything: that it is dead must not go unnoticed.
-            .http2_keep_alive_interval(Duration::from_secs(30))
-            .http2_keep_alive_timeout(Duration::from_secs(10))
-            .build(Connector { inner: connector, timeout: settings.connect });
-        Self { client, settings }
+        Self { client: settings.client(tcp), settings }
     }
 
     fn with(self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -180,11 +187,7 @@ impl Service<Request<Body>> for HttpUpstream {
     }
 
     fn call(&mut self, request: Request<Body>) -> HttpFuture {
-        HttpFuture {
-            response: self.client.request(request),
-            timer: IdleTimer::new(self.settings.head),
-            idle: self.settings.idle,
-        }
+        HttpFuture::new(self.client.request(request), &self.settings)
     }
 }
 
@@ -193,6 +196,12 @@ pub struct HttpFuture {
     response: ResponseFuture,
     timer: IdleTimer,
     idle: Duration,
+}
+
+impl HttpFuture {
+    fn new(response: ResponseFuture, settings: &Settings) -> Self {
+        Self { response, timer: IdleTimer::new(settings.head), idle: settings.idle }
+    }
 }
 
 impl Future for HttpFuture {
@@ -254,19 +263,36 @@ impl fmt::Debug for HttpBody {
     }
 }
 
+/// What makes connections, below TLS: TCP, or pipes in memory where tests decide what time it is.
+trait Transport:
+    Service<Uri, Response: Link, Error: Into<BoxError>, Future: Send + 'static> + Clone + Send + Sync + 'static
+{
+}
+
+impl<T> Transport for T where
+    T: Service<Uri, Response: Link, Error: Into<BoxError>, Future: Send + 'static>
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+trait Link: Connection + Read + Write + Unpin + Send + 'static {}
+
+impl<L: Connection + Read + Write + Unpin + Send + 'static> Link for L {}
+
 /// Connects within a bound of time.
 #[derive(Clone)]
-struct Connector {
-    inner: HttpsConnector<HttpConnector>,
+struct Connector<T> {
+    inner: HttpsConnector<T>,
     timeout: Duration,
 }
 
-type Connection = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
-
-impl Service<Uri> for Connector {
-    type Response = Connection;
+impl<T: Transport> Service<Uri> for Connector<T> {
+    type Response = MaybeHttpsStream<T::Response>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx)
@@ -285,3 +311,6 @@ impl Service<Uri> for Connector {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

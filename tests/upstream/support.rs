@@ -1,4 +1,7 @@
 //! Servers to put the gateway in front of, and callers.
+//!
+//! The connections are real ones, because what makes and counts them is what is tested here; nothing depends on how long
+//! anything takes. What does is tested beside the client, over pipes in memory and with a clock that stands still.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -154,14 +157,6 @@ where
 
 pub(crate) fn full(kind: &str, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     Response::builder().header("content-type", kind).body(Full::new(text.into())).unwrap()
-}
-
-/// A client whose timeouts are short.
-pub(crate) fn hasty() -> HttpUpstream {
-    HttpUpstream::new()
-        .with_connect_timeout(Duration::from_millis(300))
-        .with_head_timeout(Duration::from_millis(300))
-        .with_idle_timeout(Duration::from_millis(300))
 }
 
 pub(crate) fn upstream(client: HttpUpstream, address: SocketAddr) -> UpstreamService<HttpUpstream> {
