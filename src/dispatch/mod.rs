@@ -419,6 +419,10 @@ impl ToolCatalog for Dispatch {
     fn tool(&self, name: &str, _: &Extensions) -> Option<Arc<ToolFacts>> {
         self.0.tools.get(name).map(|tool| Arc::clone(&tool.facts))
     }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.0.tools.generation())
+    }
 }
 
 impl fmt::Debug for Dispatch {
