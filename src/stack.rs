@@ -28,7 +28,8 @@
 //!    [hidden denials](crate::layers::ScopeRules::with_hidden_denials) the layers above the scopes are given only the
 //!    tools that the caller may see.
 //! 4. What filters stands above the cache, which keeps what everybody sees; this builder has no place for a layer
-//!    between the cache and what it keeps the results of, but for the state's, which changes no cached method.
+//!    between the cache and what it keeps the results of, but for the state's, which changes no cached method. So
+//!    `[cache, filter, service]` cannot be built here; by hand it is harmless as long as the filter says `private`.
 //! 5. Layers of tower and tower-http (timeouts, limits of concurrency, traces, CORS) go around the whole.
 //!
 //! Whoever needs another order stacks the layers with Tower's `ServiceBuilder`; each says in its module what it reads and

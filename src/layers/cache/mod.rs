@@ -96,6 +96,7 @@
 //! # }
 //! ```
 
+mod after;
 mod fill;
 mod flight;
 mod generation;
