@@ -134,6 +134,7 @@ where
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Request<Message>) -> Self::Future {
         match self.policy.on_request(&mut request) {
             Ok(memo) => PolicyFuture {
@@ -185,6 +186,7 @@ where
 
     /// # Panics
     /// If polled after it has completed.
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProject::Passed { future, reply_half } => {
