@@ -24,6 +24,8 @@ pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 pub(super) struct Call {
     work: Work,
     context: Context,
+    /// True once nothing is sent any more.
+    closed: bool,
     in_flight: InFlight,
 }
 
@@ -38,7 +40,7 @@ impl Call {
             Ok(started) => started?,
             Err(failure) => Box::pin(std::future::ready(Err(failure))),
         };
-        Ok(Self { work, context, in_flight })
+        Ok(Self { work, context, closed: false, in_flight })
     }
 
     fn poll_work(&mut self, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
@@ -81,9 +83,19 @@ fn guarded<T>(context: &Context, run: impl FnOnce() -> T) -> Result<T, Failure> 
     })
 }
 
+impl Call {
+    /// From now on nothing is sent any more; says whether something waits to be written.
+    fn close(&mut self) -> bool {
+        self.closed = true;
+        self.context.close()
+    }
+}
+
 impl Drop for Call {
     fn drop(&mut self) {
-        self.context.close();
+        if !self.closed {
+            self.close();
+        }
     }
 }
 
@@ -121,7 +133,7 @@ impl Future for DispatchFuture {
         let (first, response) = match call.poll_work(cx) {
             Poll::Ready(outcome) => {
                 let response = call.respond(outcome);
-                if !call.context.has_sent() {
+                if !call.close() {
                     *slot = None;
                     return Poll::Ready(Ok(response));
                 }
