@@ -1,10 +1,10 @@
 //! What a server offers: ordered, looked up by name, changed while it serves.
 
-use std::collections::hash_map::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::error::BuildError;

@@ -87,9 +87,9 @@ impl Incoming {
             (None, Some(Ok(error))) => Err(error_of(&error)?),
             (None, Some(Err(_))) => return Err(because("its `error` cannot be read")),
         };
-        let id = match envelope.get_shared("id") {
-            Some(id) if !Raw(&id).is_null() => {
-                Some(RequestId::from_shared(id).ok_or_else(|| because("its `id` is not one"))?)
+        let id = match envelope.get("id") {
+            Some(id) if !id.is_null() => {
+                Some(RequestId::from_raw(id).ok_or_else(|| because("its `id` is not one"))?)
             }
             _ => None,
         };
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_id_is_the_same_however_it_is_spelled() {
-        let id = |text: &str| RequestId::from_shared(text.into()).unwrap();
+        let id = |text: &str| RequestId::from_raw(Raw(text)).unwrap();
         for (one, other, same) in [
             ("7", "7", true),
             ("-0", "0", true),

@@ -76,6 +76,8 @@ struct Inner {
     edited: bool,
     id: Option<RequestId>,
     method: Text,
+    /// Decoded, because nearly every layer asks for it.
+    target: Option<Text>,
     params: Option<RawObject>,
     meta: Option<Meta>,
 }
@@ -104,10 +106,9 @@ impl Message {
             Err(Some(b'[')) => {
                 Err(ParseError::invalid(None, "batches are not supported: send one message per request"))
             }
-            Err(_) => Err(ParseError::invalid(
-                None,
-                "the body must be a JSON object: one request or notification",
-            )),
+            Err(_) => {
+                Err(ParseError::invalid(None, "the body must be a JSON object: one request or notification"))
+            }
         }
     }
 
@@ -138,8 +139,9 @@ impl Message {
 
     fn made(id: Option<RequestId>, method: Text, params: RawObject) -> Result<Self, NotAnObject> {
         let meta = meta_of(&params)?;
+        let target = target_of(method.of(""), &params);
         let params = Some(params);
-        Ok(Self(Arc::new(Inner { text: ByteString::new(), edited: true, id, method, params, meta })))
+        Ok(Self(Arc::new(Inner { text: ByteString::new(), edited: true, id, method, target, params, meta })))
     }
 
     /// The request's id; `None` for a notification.
@@ -163,8 +165,8 @@ impl Message {
     /// What the request is about, which the header `Mcp-Name` mirrors: the tool, the prompt, the resource's URI or
     /// the task. `None` if the method has no such parameter, or if it is absent or not a string.
     #[must_use]
-    pub fn target(&self) -> Option<Cow<'_, str>> {
-        self.param(method::target_member(self.method())?)?.to_str()
+    pub fn target(&self) -> Option<&str> {
+        self.0.target.as_ref().map(|target| target.of(&self.0.text))
     }
 
     /// The parameters.
@@ -274,8 +276,10 @@ impl Message {
         let mut params = self.params().cloned().unwrap_or_default();
         let done = edit(&mut params);
         let meta = meta_of(&params)?;
+        let target = target_of(self.method(), &params);
         let inner = Arc::make_mut(&mut self.0);
         inner.params = Some(params);
+        inner.target = target;
         inner.meta = meta;
         inner.edited = true;
         Ok(done)
@@ -368,14 +372,12 @@ impl Envelope {
             ));
         }
         let id = match raw(self.id) {
-            Some(id) if !self.id_twice => {
-                Some(RequestId::from_shared(text.slice_ref(id.text())).ok_or_else(|| {
-                    ParseError::invalid(
-                        None,
-                        "`id` must be a string or an integer; leave it out for a notification",
-                    )
-                })?)
-            }
+            Some(id) if !self.id_twice => Some(RequestId::from_raw(id).ok_or_else(|| {
+                ParseError::invalid(
+                    None,
+                    "`id` must be a string or an integer; leave it out for a notification",
+                )
+            })?),
             _ => None,
         };
         let invalid = |reason: &str| ParseError::invalid(id.clone(), reason);
@@ -417,8 +419,18 @@ impl Envelope {
                 id,
             });
         }
-        Ok(Message(Arc::new(Inner { text: text.clone(), edited: false, id, method, params, meta })))
+        let target = params.as_ref().and_then(|params| {
+            let span = params.span(method::target_member(method.of(text))?)?;
+            Some(Text::inside_of(span, Raw(span.of(text)).to_str()?))
+        });
+        Ok(Message(Arc::new(Inner { text: text.clone(), edited: false, id, method, target, params, meta })))
     }
+}
+
+/// What a request with the method `method` is about, if that is a string.
+fn target_of(method: &str, params: &RawObject) -> Option<Text> {
+    let target = params.get(method::target_member(method)?)?.to_str()?;
+    Some(Text::Shared(target.into_owned().into()))
 }
 
 fn meta_of(params: &RawObject) -> Result<Option<Meta>, NotAnObject> {
@@ -431,7 +443,7 @@ impl fmt::Debug for Message {
         f.debug_struct("Message")
             .field("id", &self.id())
             .field("method", &self.method())
-            .field("target", &self.target().as_deref().map(shorten))
+            .field("target", &self.target().map(shorten))
             .finish_non_exhaustive()
     }
 }

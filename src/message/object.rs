@@ -209,6 +209,14 @@ impl RawObject {
         self.member(name).map(|member| Raw(member.value.of(&self.source)))
     }
 
+    /// Where the value of the member `name` stands in the text that this object was parsed from.
+    pub(super) fn span(&self, name: &str) -> Option<Span> {
+        match self.member(name)?.value {
+            Text::Source(span) => Some(span),
+            Text::Static(_) | Text::Shared(_) | Text::Digits(_) => None,
+        }
+    }
+
     fn member(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| member.name.is(name, &self.source))
     }
@@ -455,7 +463,9 @@ impl Opened {
             }
             let name = match name {
                 StringSpan { inner, escaped: false } => Text::Source(inner),
-                StringSpan { inner, escaped } => Text::Shared(unescape(inner.of(text), escaped).into_owned().into()),
+                StringSpan { inner, escaped } => {
+                    Text::Shared(unescape(inner.of(text), escaped).into_owned().into())
+                }
             };
             members.push(Member { name, value: Text::Source(value) });
             Ok(())
@@ -487,9 +497,9 @@ fn duplicate<'a>(members: &'a [Member], source: &'a str) -> Option<&'a str> {
         all.find(|&(at, member)| {
             let name = member.name.bytes(source);
             // Most pairs differ in length already.
-            members[..at].iter().any(|other| {
-                other.name.len() == name.len() && other.name.bytes(source) == name
-            })
+            members[..at]
+                .iter()
+                .any(|other| other.name.len() == name.len() && other.name.bytes(source) == name)
         })
         .map(|(_, member)| member)
     } else {

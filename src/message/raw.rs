@@ -90,9 +90,12 @@ impl<'a> Raw<'a> {
         Some(unescape(inner, inner.contains('\\')))
     }
 
-    /// Whether it is the string `text`, which must need no escapes.
+    /// Whether it is the string `text`, which must need no escapes, however it is spelled.
     pub(crate) fn is_str(self, text: &str) -> bool {
-        self.to_str().is_some_and(|string| string == text)
+        let Some(inner) = self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+            return false;
+        };
+        inner == text || (inner.len() > text.len() && self.to_str().is_some_and(|string| string == text))
     }
 
     /// Whether `text` may stand between the quotes of a JSON string.

@@ -90,8 +90,8 @@ pub(crate) fn scan<'a, T>(
     read: impl FnOnce(&mut Scanner<'a>) -> Scan<T>,
 ) -> Result<T, SyntaxError> {
     let mut scanner = Scanner::new(text);
-    let scanned = read(&mut scanner).and_then(|read| scanner.finish().map(|()| read));
-    scanned.map_err(|Fault| SyntaxError { at: scanner.at, what: scanner.what })
+    let done = read(&mut scanner).and_then(|read| scanner.finish().map(|()| read));
+    done.map_err(|Fault| SyntaxError { at: scanner.at, what: scanner.what })
 }
 
 impl<'a> Scanner<'a> {
