@@ -130,18 +130,18 @@ struct Judgement {
 }
 
 /// What a judgement follows from: the list's member, the catalog's generation, and scopes if there is a principal.
-type Basis<'a> = (&'static str, u64, Option<&'a [String]>);
+type Basis<Scopes> = (&'static str, u64, Option<Scopes>);
 
 struct View {
     judgement: Judgement,
     /// Instead of the page; `None` if all of it is shown.
     text: Option<ByteString>,
     /// What it follows from, if that can be told without a look at the items.
-    basis: Option<(&'static str, u64, Option<Box<[String]>>)>,
+    basis: Option<Basis<Box<[String]>>>,
 }
 
 impl View {
-    fn is_for(&self, basis: Basis<'_>) -> bool {
+    fn is_for(&self, basis: Basis<&[String]>) -> bool {
         let own = self.basis.as_ref();
         own.is_some_and(|(member, generation, scopes)| (*member, *generation, scopes.as_deref()) == basis)
     }
@@ -177,7 +177,7 @@ impl Page {
     /// `judge` decides each time.
     fn view(
         &self,
-        basis: Option<Basis<'_>>,
+        basis: Option<Basis<&[String]>>,
         judge: impl FnOnce() -> Judgement,
     ) -> (Option<ByteString>, bool) {
         if let Some(basis) = basis
