@@ -36,11 +36,22 @@ use crate::protocol::{ClientCapabilities, Scopes};
 pub trait ToolCatalog: Send + Sync + 'static {
     /// What is known about the tool `name`; `None` if this caller has no such tool.
     fn tool(&self, name: &str, extensions: &Extensions) -> Option<Arc<ToolFacts>>;
+
+    /// Which state the catalog is in, if what it says depends on nothing else, such as who asks: a number that it had not
+    /// before, as soon as it says anything else. While it is the same, layers do not ask about each tool of a list
+    /// again. Defaults to `None`: they ask each time.
+    fn generation(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl<C: ToolCatalog + ?Sized> ToolCatalog for Arc<C> {
     fn tool(&self, name: &str, extensions: &Extensions) -> Option<Arc<ToolFacts>> {
         (**self).tool(name, extensions)
+    }
+
+    fn generation(&self) -> Option<u64> {
+        (**self).generation()
     }
 }
 
@@ -81,6 +92,10 @@ impl ToolCatalog for NoCatalog {
     fn tool(&self, _: &str, _: &Extensions) -> Option<Arc<ToolFacts>> {
         None
     }
+
+    fn generation(&self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 /// A fixed list of tools, the same for every caller. Cheap to clone.
@@ -114,6 +129,10 @@ impl StaticCatalog {
 impl ToolCatalog for StaticCatalog {
     fn tool(&self, name: &str, _: &Extensions) -> Option<Arc<ToolFacts>> {
         self.tools.get(name).cloned()
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(0)
     }
 }
 
@@ -186,6 +205,7 @@ mod tests {
         let catalog: Arc<dyn ToolCatalog> = Arc::new(StaticCatalog::new([("a", &json!(true))]).unwrap());
         let catalog = Arc::new(catalog);
         assert_eq!(catalog.tool("a", &Extensions::new()), Some(Arc::default()));
+        assert_eq!(catalog.generation(), Some(0));
         assert_eq!(NoCatalog.tool("a", &Extensions::new()), None);
     }
 }

@@ -61,6 +61,6 @@ pub mod upstream;
 pub use self::trusted_state::TrustedState;
 
 /// Compiles and runs the examples of the README.
-#[cfg(all(doctest, feature = "cache", feature = "schema"))]
+#[cfg(all(doctest, feature = "cache", feature = "schema", feature = "upstream"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use pin_project::pin_project;
@@ -134,14 +134,13 @@ where
         self.inner.poll_ready(cx)
     }
 
+    #[inline]
     fn call(&mut self, mut request: Request<Message>) -> Self::Future {
         match self.policy.on_request(&mut request) {
-            Ok(memo) => PolicyFuture {
-                state: State::Passed {
-                    future: self.inner.call(request),
-                    reply_half: Some((Arc::clone(&self.policy), memo)),
-                },
-            },
+            Ok(memo) => {
+                let reply_half = Some((Arc::clone(&self.policy), memo));
+                PolicyFuture { state: State::Passed { reply_half, future: self.inner.call(request) } }
+            }
             Err(rejection) => {
                 let id = request.body().id().cloned();
                 PolicyFuture {
@@ -185,13 +184,17 @@ where
 
     /// # Panics
     /// If polled after it has completed.
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProject::Passed { future, reply_half } => {
-                let mut response = ready!(future.poll(cx))?;
-                let (policy, memo) = reply_half.take().expect("polled after completion");
-                policy.on_reply(memo, &mut response);
-                Poll::Ready(Ok(response))
+                // The response stays where it is: it is larger than what most policies do with it.
+                let mut polled = future.poll(cx);
+                if let Poll::Ready(Ok(response)) = &mut polled {
+                    let (policy, memo) = reply_half.take().expect("polled after completion");
+                    policy.on_reply(memo, response);
+                }
+                polled
             }
             StateProject::Refused { response } => {
                 Poll::Ready(Ok(*response.take().expect("polled after completion")))

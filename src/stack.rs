@@ -32,7 +32,8 @@
 //!    [hidden denials](crate::layers::ScopeRules::with_hidden_denials) the layers above the scopes are given only the
 //!    tools that the caller may see.
 //! 4. What filters stands above the cache, which keeps what everybody sees; this builder has no place for a layer
-//!    between the cache and what it keeps the results of, but for the state's, which changes no cached method.
+//!    between the cache and what it keeps the results of, but for the state's, which changes no cached method. So
+//!    `[cache, filter, service]` cannot be built here; by hand it is harmless as long as the filter says `private`.
 //! 5. What must be looked up before a call is judged is looked up for callers alone whom nothing else refuses: below what
 //!    needs the head and the message, and only where the scopes let the call pass as far as can be told. The headers of
 //!    parameters are then checked below the look-up, with what it has found.

@@ -43,8 +43,8 @@ fn parsing_a_call_allocates_the_same_few_times_whatever_its_arguments_are() {
     ];
     for shape in shapes {
         let body = call(&shape);
-        // The envelope's, the parameters' and the metadata's members, and what the clones share.
-        assert_eq!(allocations(|| Message::parse(body.clone()).unwrap()), 4, "{shape:.60}");
+        // The parameters' and the metadata's members, and what the clones share.
+        assert_eq!(allocations(|| Message::parse(body.clone()).unwrap()), 3, "{shape:.60}");
     }
 }
 
@@ -53,7 +53,7 @@ fn looking_at_a_message_and_cloning_it_allocates_nothing() {
     let message = Message::parse(call(r#"{"a": [1, 2]}"#)).unwrap();
     let count = allocations(|| {
         let copy = message.clone();
-        assert_eq!((copy.method(), copy.target().as_deref()), ("tools/call", Some("t")));
+        assert_eq!((copy.method(), copy.target()), ("tools/call", Some("t")));
         assert!(copy.meta().is_some_and(|meta| meta.protocol_version().is_some()));
         assert_eq!(copy.arguments().map(|raw| raw.text().len()), Some(13));
         assert!(copy.id().is_some() && !copy.bytes().is_empty());
@@ -217,4 +217,91 @@ fn a_call_through_the_stack_allocates_a_bounded_number_of_times() {
     let one = count(1);
     assert!(one <= 22, "{one}");
     assert_eq!(count(1000), one, "the number of tools makes no difference");
+}
+
+/// A list through the whole stack, answered from the cache: every layer remembers what it found out about it.
+#[cfg(feature = "cache")]
+#[test]
+fn a_hit_on_a_list_of_600_kb_allocates_no_more_than_one_of_6_kb() {
+    use http_body_util::{BodyExt as _, Full};
+    use mcp_layers::dispatch::{CacheHint, Dispatch, Tool};
+    use mcp_layers::layers::auth::{
+        AuthLayer, ProtectedResource, Token, TokenVerifier, Verified, VerifyError,
+    };
+    use mcp_layers::layers::cache::ResponseCache;
+    use mcp_layers::stack::Stack;
+    use std::time::Duration;
+    use tower::Service as _;
+
+    struct Reader;
+
+    impl TokenVerifier for Reader {
+        async fn verify(&self, _: &Token) -> Result<Verified, VerifyError> {
+            Ok(Principal::new("https://issuer.example", "ada").with_scopes(["weather:read"]).into())
+        }
+    }
+
+    const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{
+        "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    // How often a hit allocates, and how long the answer is.
+    let hit = |tools: usize, hidden: bool| {
+        let mut server =
+            Dispatch::builder("s", "1.0.0").with_list_cache(CacheHint::public(Duration::from_secs(60)));
+        for n in 0..tools {
+            let needed = if hidden && n == 0 { "weather:write" } else { "weather:read" };
+            let tool =
+                Tool::raw(format!("weather-{n}"), json!({"type": "object"}), |_, _| async { Ok("done") })
+                    .with_description("Tells the weather of tomorrow for any place that has a name or will have one, as far as it is known today in the office")
+                    .with_scopes(needed);
+            server = server.tool(tool);
+        }
+        let server = server.build().unwrap();
+        let cache = ResponseCache::new("s");
+        let resource = ProtectedResource::new("https://s.example/mcp", ["https://issuer.example"]).unwrap();
+        let mut stack = Stack::new(server.clone())
+            .with_auth(AuthLayer::new(Reader, &resource))
+            .with_scopes(ScopeRules::new())
+            .unwrap()
+            .with_limits(LimitsLayer::new().with_max_depth(NonZeroUsize::new(32)))
+            .with_cache(cache.clone())
+            .with_request_state(RequestStateLayer::new(keys(), "https://s.example/mcp"))
+            .service(server);
+        let request = || {
+            Request::post("/mcp")
+                .header("host", "localhost:3000")
+                .header("authorization", "Bearer token")
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream")
+                .header("mcp-protocol-version", "2026-07-28")
+                .header("mcp-method", "tools/list")
+                .body(Full::new(bytes::Bytes::from_static(LIST.as_bytes())))
+                .unwrap()
+        };
+        // Up to the frames of the body, which are not put together here.
+        let mut once = || {
+            let (request, mut length) = (request(), 0);
+            let count = allocations(|| {
+                let response = runtime.block_on(stack.call(request)).unwrap();
+                assert_eq!(response.status(), 200);
+                let mut body = response.into_body();
+                while let Some(frame) = runtime.block_on(body.frame()) {
+                    length += frame.unwrap().into_data().unwrap().len();
+                }
+            });
+            (count, length)
+        };
+        // The first fills the cache, the second is the first look at what the cache has.
+        let _ = (once(), once());
+        let hit = once();
+        assert_eq!((cache.statistics().misses, cache.statistics().hits), (1, 2));
+        hit
+    };
+    for hidden in [false, true] {
+        let ((few, short), (many, long)) = (hit(32, hidden), hit(3200, hidden));
+        assert!((5_500..8_000).contains(&short) && long > 600_000, "{short} and {long} bytes");
+        assert_eq!(many, few, "hidden: {hidden}");
+        assert!(few <= 24, "{few}");
+    }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use http::{Request, Response};
-use mcp_layers::catalog::ToolCatalog as _;
+use mcp_layers::catalog::{ToolCatalog, ToolFacts};
 use mcp_layers::dispatch::{Dispatch, Prompt, Resource, ResourceTemplate, Tool};
 use mcp_layers::layers::scope::{ScopeLayer, ScopeRules};
 use mcp_layers::message::{Answer, Event, Message, RawObject, Reply, ReplyStream};
@@ -448,6 +448,71 @@ async fn a_list_that_everybody_sees_stays_as_it_is() {
     let ours = send(rules, Some("mcp"), "tools/list", json!({})).await;
     let theirs = server().oneshot(Request::new(message("tools/list", &json!({})))).await.unwrap();
     assert_eq!(ours.text, theirs.body().answer().unwrap().to_string());
+}
+
+/// Answers every list with the same piece of memory, as a cache does.
+fn from_a_cache(result: RawObject) -> Upstream {
+    tower::util::BoxCloneSyncService::new(service_fn(move |_: Request<Message>| {
+        let answer = Answer::result(Some("seven".into()), result.clone());
+        std::future::ready(Ok(Response::new(Reply::Answer(answer))))
+    }))
+}
+
+type Upstream = tower::util::BoxCloneSyncService<Request<Message>, Response<Reply>, Infallible>;
+
+async fn tools_shown_to<S>(service: &S, scopes: &str) -> Vec<String>
+where
+    S: tower::Service<Request<Message>, Response = Response<Reply>, Error = Infallible> + Clone,
+{
+    let mut request = Request::new(message("tools/list", &json!({})));
+    request.extensions_mut().insert(Principal::new("i", "ada").with_scopes(scopes.split_whitespace()));
+    let response = service.clone().oneshot(request).await.expect("infallible");
+    let text = response.body().answer().expect("an answer").to_string();
+    names(&serde_json::from_str(&text).expect("JSON"), "tools", "name")
+}
+
+#[tokio::test]
+async fn a_list_from_a_cache_follows_the_scopes_of_the_caller_and_the_changes_of_the_catalog() {
+    let server = server();
+    let list = r#"{"tools":[{"name":"read"},{"name":"write"},{"name":"purge"}],"cacheScope":"public"}"#;
+    let layer = ScopeLayer::new(ScopeRules::new().with_catalog(server.clone())).expect("rules");
+    let service = layer.layer(from_a_cache(RawObject::parse(list).expect("an object")));
+    for _ in 0..2 {
+        assert_eq!(tools_shown_to(&service, "").await, ["read"]);
+        assert_eq!(tools_shown_to(&service, "files:write").await, ["read", "write"]);
+        assert_eq!(tools_shown_to(&service, "ops files:write").await, ["read", "write", "purge"]);
+        assert_eq!(tools_shown_to(&service, "other").await, ["read"]);
+    }
+
+    assert!(server.set_tool_enabled("read", false));
+    assert_eq!(tools_shown_to(&service, "files:write").await, ["write"]);
+    assert!(server.remove_tool("write"));
+    assert_eq!(tools_shown_to(&service, "files:write").await, [""; 0]);
+    let open = Tool::raw("write", json!({"type": "object"}), |_, _| async { Ok("done") });
+    server.add_tool(open).expect("a tool");
+    assert_eq!(tools_shown_to(&service, "").await, ["write"]);
+}
+
+#[tokio::test]
+async fn a_catalog_that_does_not_tell_its_generation_is_asked_about_each_tool_each_time() {
+    struct Fickle(AtomicUsize);
+
+    impl ToolCatalog for Fickle {
+        fn tool(&self, _: &str, _: &http::Extensions) -> Option<Arc<ToolFacts>> {
+            let needed = format!("s{}", self.0.fetch_add(1, Ordering::Relaxed));
+            Some(Arc::new(ToolFacts::default().with_scopes(needed.as_str())))
+        }
+    }
+
+    let catalog = Fickle(AtomicUsize::new(0));
+    let layer = ScopeLayer::new(ScopeRules::new().with_catalog(catalog)).expect("rules");
+    let list = RawObject::parse(r#"{"tools":[{"name":"a"},{"name":"b"}]}"#).expect("an object");
+    let service = layer.layer(from_a_cache(list));
+    // Each list asks once for each of the two.
+    assert_eq!(tools_shown_to(&service, "s1").await, ["b"]);
+    assert_eq!(tools_shown_to(&service, "s1").await, [""; 0]);
+    assert_eq!(tools_shown_to(&service, "s4 s5").await, ["a", "b"]);
+    assert_eq!(tools_shown_to(&service, "s6").await, ["a"]);
 }
 
 #[tokio::test]

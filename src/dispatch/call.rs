@@ -3,7 +3,6 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use futures_core::Stream;
@@ -11,7 +10,7 @@ use http::Response;
 
 use super::context::Context;
 use super::error::Failure;
-use super::server::{InFlight, Server};
+use super::server::InFlight;
 use crate::message::{Answer, Event, Message, RawObject, Reply, ReplyStream, RequestId};
 use crate::rejection::Rejection;
 
@@ -25,9 +24,9 @@ pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 pub(super) struct Call {
     work: Work,
     context: Context,
-    id: Option<RequestId>,
-    server: Arc<Server>,
-    _in_flight: InFlight,
+    /// True once nothing is sent any more.
+    closed: bool,
+    in_flight: InFlight,
 }
 
 impl Call {
@@ -35,15 +34,13 @@ impl Call {
     pub(super) fn start(
         start: impl FnOnce(Context) -> Result<Work, Rejection>,
         context: Context,
-        server: Arc<Server>,
         in_flight: InFlight,
     ) -> Result<Self, Rejection> {
         let work = match guarded(&context, || start(context.clone())) {
             Ok(started) => started?,
             Err(failure) => Box::pin(std::future::ready(Err(failure))),
         };
-        let id = context.message().id().cloned();
-        Ok(Self { work, context, id, server, _in_flight: in_flight })
+        Ok(Self { work, context, closed: false, in_flight })
     }
 
     fn poll_work(&mut self, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
@@ -51,8 +48,8 @@ impl Call {
         polled.unwrap_or_else(|failure| Poll::Ready(Err(failure)))
     }
 
-    fn respond(&mut self, outcome: Outcome) -> Response<Reply> {
-        let id = self.id.take();
+    fn respond(&self, outcome: Outcome) -> Response<Reply> {
+        let id = self.context.message().id().cloned();
         match outcome {
             Ok(result) if result.get("requestState").is_some() && !self.context.keeps_state() => {
                 tracing::error!(
@@ -63,7 +60,7 @@ impl Call {
                 fail(id, Failure::internal())
             }
             Ok(mut result) => {
-                self.server.complete(&mut result);
+                self.in_flight.server().complete(&mut result);
                 Response::new(Reply::Answer(Answer::result(id, result)))
             }
             Err(failure) => fail(id, failure),
@@ -86,9 +83,19 @@ fn guarded<T>(context: &Context, run: impl FnOnce() -> T) -> Result<T, Failure> 
     })
 }
 
+impl Call {
+    /// From now on nothing is sent any more; says whether something waits to be written.
+    fn close(&mut self) -> bool {
+        self.closed = true;
+        self.context.close()
+    }
+}
+
 impl Drop for Call {
     fn drop(&mut self) {
-        self.context.close();
+        if !self.closed {
+            self.close();
+        }
     }
 }
 
@@ -126,7 +133,7 @@ impl Future for DispatchFuture {
         let (first, response) = match call.poll_work(cx) {
             Poll::Ready(outcome) => {
                 let response = call.respond(outcome);
-                if !call.context.has_sent() {
+                if !call.close() {
                     *slot = None;
                     return Poll::Ready(Ok(response));
                 }

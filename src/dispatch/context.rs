@@ -297,15 +297,14 @@ impl Context {
         }
     }
 
-    /// True if something waits to be written.
-    pub(super) fn has_sent(&self) -> bool {
-        !self.outbox().waiting.is_empty()
-    }
-
-    /// From now on nothing is sent any more; tasks that wait for room go on.
-    pub(super) fn close(&self) {
-        self.outbox().closed = true;
+    /// From now on nothing is sent any more; tasks that wait for room go on. Says whether something waits to be written.
+    pub(super) fn close(&self) -> bool {
+        let mut outbox = self.outbox();
+        outbox.closed = true;
+        let waits = !outbox.waiting.is_empty();
+        drop(outbox);
         self.0.room.notify_waiters();
+        waits
     }
 
     /// The request's parameter `name` as an object, or an empty one if it is absent.

@@ -62,7 +62,6 @@ mod subscriptions;
 mod template;
 mod tools;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
@@ -324,14 +323,14 @@ impl Dispatch {
         let message = request.body();
         let name = target(message)?;
         let arguments = tools::read_call(message)?;
-        let tool = self.0.tools.get(&name).ok_or_else(|| Rejection::unknown_tool(&name))?;
+        let tool = self.0.tools.get(name).ok_or_else(|| Rejection::unknown_tool(name))?;
         self.work(request, |context| Ok(tool.call(arguments, context)))
     }
 
     fn get_prompt(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
         self.check_round(&request)?;
         let name = target(request.body())?;
-        let prompt = self.0.prompts.get(&name).ok_or_else(|| Rejection::unknown_prompt(&name))?;
+        let prompt = self.0.prompts.get(name).ok_or_else(|| Rejection::unknown_prompt(name))?;
         self.work(request, |context| {
             let arguments = prompt.read(&context)?;
             Ok(prompt.get(arguments, context))
@@ -340,7 +339,7 @@ impl Dispatch {
 
     fn read_resource(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
         self.check_round(&request)?;
-        let uri = target(request.body())?.into_owned();
+        let uri = target(request.body())?.to_owned();
         let hint = self.0.hints.of(method::RESOURCES_READ);
         self.work(request, |context| {
             resources::read(&uri, &self.0.resources, &self.0.templates, hint, context)
@@ -369,7 +368,7 @@ impl Dispatch {
         let in_flight = self.0.server.begin().ok_or_else(shutting_down)?;
         let (parts, message) = request.into_parts();
         let context = Context::new(parts, message, self.0.capabilities.logging, self.0.unprotected_state);
-        let call = Call::start(start, context, Arc::clone(&self.0.server), in_flight)?;
+        let call = Call::start(start, context, in_flight)?;
         Ok(DispatchFuture::working(call))
     }
 }
@@ -379,7 +378,7 @@ fn shutting_down() -> Rejection {
 }
 
 /// The tool, prompt or resource that a request is about.
-fn target(message: &Message) -> Result<Cow<'_, str>, Rejection> {
+fn target(message: &Message) -> Result<&str, Rejection> {
     message.target().ok_or_else(|| {
         let member = method::target_member(message.method()).unwrap_or("name");
         Rejection::invalid_params(format!("`params.{member}` must be a string"))
@@ -418,6 +417,10 @@ fn accepted() -> Response<Reply> {
 impl ToolCatalog for Dispatch {
     fn tool(&self, name: &str, _: &Extensions) -> Option<Arc<ToolFacts>> {
         self.0.tools.get(name).map(|tool| Arc::clone(&tool.facts))
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.0.tools.generation())
     }
 }
 

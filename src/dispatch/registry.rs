@@ -1,9 +1,10 @@
 //! What a server offers: ordered, looked up by name, changed while it serves.
 
-use std::collections::hash_map::RandomState;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::error::BuildError;
@@ -17,6 +18,8 @@ pub(super) struct Registry<T> {
     items: ArcSwap<Items<T>>,
     /// Changes come one after the other. Holds the serial of the item that is registered next.
     changing: Mutex<u64>,
+    /// How many changes there have been.
+    changes: AtomicU64,
 }
 
 pub(super) type Items<T> = IndexMap<Arc<str>, Item<T>, RandomState>;
@@ -36,7 +39,7 @@ impl<T> Clone for Item<T> {
 
 impl<T> Registry<T> {
     pub(super) fn new(kind: &'static str) -> Self {
-        Self { kind, items: ArcSwap::default(), changing: Mutex::new(0) }
+        Self { kind, items: ArcSwap::default(), changing: Mutex::new(0), changes: AtomicU64::new(0) }
     }
 
     /// Has `change` work on a copy of all items, which takes their place if it says that something changed.
@@ -49,6 +52,10 @@ impl<T> Registry<T> {
         let mut items = Items::clone(&self.items.load());
         let changed = change(&mut items, &mut serial);
         let replaced = if changed { Some(self.items.swap(Arc::new(items))) } else { None };
+        if changed {
+            // Not before: whoever sees the new number must not find the old items.
+            self.changes.fetch_add(1, Ordering::Release);
+        }
         drop(serial);
         drop(replaced);
         changed
@@ -86,6 +93,11 @@ impl<T> Registry<T> {
             None => false,
         });
         found.then_some(changed)
+    }
+
+    /// Another number after each change.
+    pub(super) fn generation(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// The serial of the item that was registered last.

@@ -90,6 +90,12 @@ impl Server {
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<Server>);
 
+impl InFlight {
+    pub(super) fn server(&self) -> &Server {
+        &self.0
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
         if self.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_closing() {

@@ -82,9 +82,7 @@ impl Call {
         parts.headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
         parts.headers.insert(header::CACHE_CONTROL, NO_STORE);
         parts.headers.insert(X_ACCEL_BUFFERING, NO);
-        // A stream may live long, and its id must not keep the request's body alive.
-        let id = self.id.as_ref().map(RequestId::detached);
-        Response::from_parts(parts, Body::new(EventBody::new(stream, id, self.keep_alive)))
+        Response::from_parts(parts, Body::new(EventBody::new(stream, self.id.clone(), self.keep_alive)))
     }
 
     /// The answer if a stream that is waited for ends without one.

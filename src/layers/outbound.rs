@@ -31,5 +31,5 @@ pub(super) fn judge_answer(
 /// Whether the answer asks the client for input.
 pub(super) fn requires_input(answer: &Answer) -> bool {
     let Ok(result) = answer.outcome() else { return false };
-    result.get("resultType").and_then(crate::message::Raw::to_str).as_deref() == Some("input_required")
+    result.get("resultType").is_some_and(|kind| kind.is_str("input_required"))
 }

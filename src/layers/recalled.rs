@@ -7,8 +7,9 @@ use bytestring::ByteString;
 
 /// How many lists are remembered: pages of the few lists that there are.
 const LISTS: usize = 8;
-/// Longer lists are looked at each time: remembering one keeps its memory.
-const MAX_BYTES: usize = 256 * 1024;
+/// How many bytes they may have together, since remembering a list keeps its memory. One that is longer is looked at
+/// each time.
+const MAX_BYTES: usize = 2 << 20;
 
 /// Findings by list.
 ///
@@ -32,9 +33,16 @@ impl<T> Recalled<T> {
         let found = Arc::new(look());
         if !list.is_empty() && list.len() <= MAX_BYTES {
             // Of two who write at once one may be forgotten, and is then found out again.
-            let mut lists: Vec<_> = self.0.load().iter().take(LISTS - 1).cloned().collect();
-            lists.insert(0, (list.clone(), Arc::clone(&found)));
-            self.0.store(Arc::new(lists));
+            let before = self.0.load();
+            let newest = std::iter::once((list.clone(), Arc::clone(&found)));
+            let mut room = MAX_BYTES;
+            let fits = |(list, _): &(ByteString, Arc<T>)| {
+                let left = room.checked_sub(list.len());
+                room = left.unwrap_or_default();
+                left.is_some()
+            };
+            let lists = newest.chain(before.iter().cloned()).take(LISTS).take_while(fits);
+            self.0.store(Arc::new(lists.collect()));
         }
         found
     }
@@ -65,8 +73,20 @@ mod tests {
         }
         assert_eq!(*recalled.of(&lists[LISTS], || 2), 1);
         assert_eq!(*recalled.of(&lists[0], || 2), 2);
-        let long = ByteString::from("x".repeat(MAX_BYTES + 1));
-        assert_eq!(*recalled.of(&long, || 3), 3);
-        assert_eq!(*recalled.of(&long, || 4), 4);
+    }
+
+    #[test]
+    fn no_more_bytes_are_remembered_than_have_room_and_the_oldest_go_first() {
+        let recalled = Recalled::default();
+        let of_length = |length| ByteString::from("x".repeat(length));
+        let (too_long, short, half) = (of_length(MAX_BYTES + 1), of_length(1), of_length(MAX_BYTES / 2));
+        recalled.of(&short, || 1);
+        recalled.of(&half, || 1);
+        recalled.of(&too_long, || 1);
+        assert_eq!(*recalled.of(&too_long, || 2), 2);
+        assert_eq!((*recalled.of(&short, || 2), *recalled.of(&half, || 2)), (1, 1));
+        let whole = of_length(MAX_BYTES);
+        recalled.of(&whole, || 1);
+        assert_eq!((*recalled.of(&whole, || 2), *recalled.of(&half, || 2)), (1, 2));
     }
 }

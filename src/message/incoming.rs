@@ -8,7 +8,7 @@ use bytestring::ByteString;
 use super::object::{Opened, RawObject};
 use super::raw::{Kind, Raw};
 use super::reply::ErrorObject;
-use super::scan::{Scanner, SyntaxError};
+use super::scan::{SyntaxError, scan};
 use super::{MAX_MEMBERS, Message, RequestId};
 
 /// One message of a server.
@@ -46,29 +46,27 @@ impl Incoming {
         if u32::try_from(text.len()).is_err() {
             return Err(because("it is longer than 4 GiB"));
         }
-        let mut scanner = Scanner::new(&text);
-        match scanner.peek() {
-            Some(b'{') => {}
-            first => {
-                scanner.value(0)?;
-                scanner.finish()?;
-                return Err(match first {
-                    Some(b'[') => because("it is a batch"),
-                    _ => because("it is not a JSON object"),
-                });
-            }
-        }
         let mut result = None;
-        let envelope = Opened::read(&mut scanner, &text, 0, MAX_MEMBERS, |scanner, name| {
-            if name != "result" || scanner.peek() != Some(b'{') {
-                return Ok(None);
+        let envelope = scan(&text, |scanner| {
+            let first = scanner.peek();
+            if first != Some(b'{') {
+                return scanner.value(0).map(|_| Err(first));
             }
-            let opened = Opened::read(scanner, &text, 1, usize::MAX, |_, _| Ok(None))?;
-            let span = opened.span();
-            result = Some(opened);
-            Ok(Some(span))
+            let envelope = Opened::read(scanner, &text, 0, MAX_MEMBERS, |scanner, name| {
+                if *name.decoded(&text) != *b"result" || scanner.peek() != Some(b'{') {
+                    return Ok(None);
+                }
+                let opened = Opened::read(scanner, &text, 1, usize::MAX, |_, _| Ok(None))?;
+                let span = opened.span();
+                result = Some(opened);
+                Ok(Some(span))
+            });
+            envelope.map(Ok)
         })?;
-        scanner.finish()?;
+        let envelope = envelope.map_err(|first| match first {
+            Some(b'[') => because("it is a batch"),
+            _ => because("it is not a JSON object"),
+        })?;
         if envelope.is_overfull() {
             return Err(because("it has more than 1024 members"));
         }
@@ -89,9 +87,9 @@ impl Incoming {
             (None, Some(Ok(error))) => Err(error_of(&error)?),
             (None, Some(Err(_))) => return Err(because("its `error` cannot be read")),
         };
-        let id = match envelope.get_shared("id") {
-            Some(id) if !Raw(&id).is_null() => {
-                Some(RequestId::from_shared(id).ok_or_else(|| because("its `id` is not one"))?)
+        let id = match envelope.get("id") {
+            Some(id) if !id.is_null() => {
+                Some(RequestId::from_raw(id).ok_or_else(|| because("its `id` is not one"))?)
             }
             _ => None,
         };
@@ -217,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_id_is_the_same_however_it_is_spelled() {
-        let id = |text: &str| RequestId::from_shared(text.into()).unwrap();
+        let id = |text: &str| RequestId::from_raw(Raw(text)).unwrap();
         for (one, other, same) in [
             ("7", "7", true),
             ("-0", "0", true),

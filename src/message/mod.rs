@@ -23,6 +23,7 @@ mod scan;
 mod walk;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub(crate) use self::object::write_string;
 pub(crate) use self::walk::{Token, Walk};
 
 use self::object::{Opened, Text};
-use self::scan::{Scanner, SyntaxError};
+use self::scan::{Scan, Scanner, Span, StringSpan, SyntaxError, scan, unescape};
 use crate::protocol::method;
 use crate::rejection::shorten;
 
@@ -75,6 +76,8 @@ struct Inner {
     edited: bool,
     id: Option<RequestId>,
     method: Text,
+    /// Decoded, because nearly every layer asks for it.
+    target: Option<Text>,
     params: Option<RawObject>,
     meta: Option<Meta>,
 }
@@ -91,111 +94,22 @@ impl Message {
         }
         let text =
             ByteString::try_from(body).map_err(|_| ParseError::syntax("the body is not valid UTF-8"))?;
-        let mut scanner = Scanner::new(&text);
-        match scanner.peek() {
-            Some(b'{') => {}
-            other => {
-                scanner.value(0)?;
-                scanner.finish()?;
-                return Err(ParseError::invalid(
-                    None,
-                    match other {
-                        Some(b'[') => "batches are not supported: send one message per request",
-                        _ => "the body must be a JSON object: one request or notification",
-                    },
-                ));
+        let envelope = scan(&text, |scanner| {
+            let first = scanner.peek();
+            if first != Some(b'{') {
+                return scanner.value(0).map(|_| Err(first));
             }
-        }
-
-        let mut params = None;
-        let mut meta = None;
-        let envelope = Opened::read(&mut scanner, &text, 0, MAX_MEMBERS, |scanner, name| {
-            if name != "params" || scanner.peek() != Some(b'{') {
-                return Ok(None);
-            }
-            let opened = Opened::read(scanner, &text, 1, MAX_MEMBERS, |scanner, name| {
-                if name != "_meta" || scanner.peek() != Some(b'{') {
-                    return Ok(None);
-                }
-                let opened = Opened::read(scanner, &text, 2, MAX_MEMBERS, |_, _| Ok(None))?;
-                let span = opened.span();
-                meta = Some(opened);
-                Ok(Some(span))
-            })?;
-            let span = opened.span();
-            params = Some(opened);
-            Ok(Some(span))
+            Envelope::read(scanner, &text).map(Ok)
         })?;
-        scanner.finish()?;
-        Self::from_envelope(envelope, params, meta, &text)
-    }
-
-    fn from_envelope(
-        envelope: Opened,
-        params: Option<Opened>,
-        meta: Option<Opened>,
-        text: &ByteString,
-    ) -> Result<Self, ParseError> {
-        let too_many =
-            [Some(&envelope), params.as_ref(), meta.as_ref()].into_iter().flatten().any(Opened::is_overfull);
-        let (envelope, duplicate) = envelope.into_parts(text.clone());
-        let Known { jsonrpc, id, method, params: given_params, outcome } = Known::of(&envelope);
-        if outcome && method.is_none() {
-            return Err(ParseError::invalid(
-                None,
-                "responses are not accepted: the body must be a request or a notification",
-            ));
+        match envelope {
+            Ok(envelope) => envelope.into_message(&text),
+            Err(Some(b'[')) => {
+                Err(ParseError::invalid(None, "batches are not supported: send one message per request"))
+            }
+            Err(_) => {
+                Err(ParseError::invalid(None, "the body must be a JSON object: one request or notification"))
+            }
         }
-        let id = match id {
-            None => None,
-            // Which of the two is meant cannot be known.
-            Some(_) if duplicate.as_deref() == Some("id") => None,
-            Some(id) => Some(RequestId::from_shared(text.slice_ref(id.text())).ok_or_else(|| {
-                ParseError::invalid(
-                    None,
-                    "`id` must be a string or an integer; leave it out for a notification",
-                )
-            })?),
-        };
-        let invalid = |reason: &str| ParseError::invalid(id.clone(), reason);
-        if let Some(name) = duplicate {
-            return Err(invalid(&format!("the message names the member `{name}` twice")));
-        }
-        if too_many {
-            return Err(invalid("the message has more than 1024 members in one object"));
-        }
-        if jsonrpc.and_then(Raw::to_str).as_deref() != Some("2.0") {
-            return Err(invalid("`jsonrpc` must be the string \"2.0\""));
-        }
-        let method = match method.map(Raw::to_str) {
-            Some(Some(Cow::Borrowed(method))) => Text::Shared(text.slice_ref(method)),
-            Some(Some(Cow::Owned(method))) => Text::Shared(method.into()),
-            Some(None) => return Err(invalid("`method` must be a string")),
-            None => return Err(invalid("`method` is missing")),
-        };
-        if outcome {
-            return Err(invalid("a request has no `result` and no `error`"));
-        }
-        let open = |opened: Option<Opened>, place: &str| match opened
-            .map(|opened| opened.into_object(text.clone()))
-        {
-            None => Ok(None),
-            Some(Ok(object)) => Ok(Some(object)),
-            Some(Err(error)) => Err(invalid(&format!("in `{place}`, {error}"))),
-        };
-        let params = open(params, "params")?;
-        if params.is_none() && given_params.is_some() {
-            return Err(invalid("`params` must be an object"));
-        }
-        let meta = open(meta, "params._meta")?.map(Meta);
-        if meta.is_none() && params.as_ref().is_some_and(|params| params.get("_meta").is_some()) {
-            return Err(ParseError {
-                fault: Fault::Meta,
-                reason: "`params._meta` must be an object".into(),
-                id,
-            });
-        }
-        Ok(Self(Arc::new(Inner { text: text.clone(), edited: false, id, method, params, meta })))
     }
 
     /// Makes a request.
@@ -225,8 +139,9 @@ impl Message {
 
     fn made(id: Option<RequestId>, method: Text, params: RawObject) -> Result<Self, NotAnObject> {
         let meta = meta_of(&params)?;
+        let target = target_of(method.of(""), &params);
         let params = Some(params);
-        Ok(Self(Arc::new(Inner { text: ByteString::new(), edited: true, id, method, params, meta })))
+        Ok(Self(Arc::new(Inner { text: ByteString::new(), edited: true, id, method, target, params, meta })))
     }
 
     /// The request's id; `None` for a notification.
@@ -250,8 +165,8 @@ impl Message {
     /// What the request is about, which the header `Mcp-Name` mirrors: the tool, the prompt, the resource's URI or
     /// the task. `None` if the method has no such parameter, or if it is absent or not a string.
     #[must_use]
-    pub fn target(&self) -> Option<Cow<'_, str>> {
-        self.param(method::target_member(self.method())?)?.to_str()
+    pub fn target(&self) -> Option<&str> {
+        self.0.target.as_ref().map(|target| target.of(&self.0.text))
     }
 
     /// The parameters.
@@ -361,8 +276,10 @@ impl Message {
         let mut params = self.params().cloned().unwrap_or_default();
         let done = edit(&mut params);
         let meta = meta_of(&params)?;
+        let target = target_of(self.method(), &params);
         let inner = Arc::make_mut(&mut self.0);
         inner.params = Some(params);
+        inner.target = target;
         inner.meta = meta;
         inner.edited = true;
         Ok(done)
@@ -371,34 +288,149 @@ impl Message {
 
 /// The members of an envelope that mean something; where a name comes twice, the first of them.
 #[derive(Default)]
-struct Known<'a> {
-    jsonrpc: Option<Raw<'a>>,
-    id: Option<Raw<'a>>,
-    method: Option<Raw<'a>>,
-    params: Option<Raw<'a>>,
+struct Envelope {
+    jsonrpc: Option<Span>,
+    id: Option<Span>,
+    method: Option<Span>,
+    params: Option<Span>,
+    /// `params`, if it is an object.
+    opened_params: Option<Opened>,
+    /// `params._meta`, if it is an object.
+    opened_meta: Option<Opened>,
     /// Whether there is a `result` or an `error`.
     outcome: bool,
+    /// The names of all members but the four, up to the bound.
+    others: Vec<StringSpan>,
+    /// The first name that came a second time.
+    twice: Option<StringSpan>,
+    /// Which id is meant cannot be known.
+    id_twice: bool,
+    members: usize,
 }
 
-impl<'a> Known<'a> {
-    fn of(envelope: &'a RawObject) -> Self {
-        let mut known = Self::default();
-        for (name, value) in envelope.iter() {
-            let place = match name {
-                "jsonrpc" => &mut known.jsonrpc,
-                "id" => &mut known.id,
-                "method" => &mut known.method,
-                "params" => &mut known.params,
-                "result" | "error" => {
-                    known.outcome = true;
-                    continue;
+impl Envelope {
+    fn read(scanner: &mut Scanner<'_>, text: &str) -> Scan<Self> {
+        let mut envelope = Self::default();
+        scanner.object(0, |scanner, name| {
+            envelope.members += 1;
+            let (place, value) = match &*name.decoded(text) {
+                b"jsonrpc" => (&mut envelope.jsonrpc, scanner.value(1)?),
+                b"id" => {
+                    envelope.id_twice = envelope.id.is_some();
+                    (&mut envelope.id, scanner.value(1)?)
                 }
-                _ => continue,
+                b"method" => (&mut envelope.method, scanner.value(1)?),
+                b"params" => {
+                    let value = envelope.read_params(scanner, text)?;
+                    (&mut envelope.params, value)
+                }
+                other => {
+                    envelope.outcome |= matches!(other, b"result" | b"error");
+                    // What is beyond the bound is still read, because whether it is JSON is said first; but it is not
+                    // kept.
+                    if envelope.members <= MAX_MEMBERS {
+                        envelope.others.push(name);
+                    }
+                    return scanner.value(1).map(drop);
+                }
             };
-            place.get_or_insert(value);
+            if place.is_none() {
+                *place = Some(value);
+            } else {
+                envelope.twice.get_or_insert(name);
+            }
+            Ok(())
+        })?;
+        if envelope.twice.is_none() && envelope.others.len() > 1 {
+            let mut seen = HashSet::with_capacity(envelope.others.len());
+            envelope.twice = envelope.others.iter().find(|name| !seen.insert(name.decoded(text))).copied();
         }
-        known
+        Ok(envelope)
     }
+
+    fn read_params(&mut self, scanner: &mut Scanner<'_>, text: &str) -> Scan<Span> {
+        if scanner.peek() != Some(b'{') {
+            return scanner.value(1);
+        }
+        let meta = &mut self.opened_meta;
+        let params = Opened::read(scanner, text, 1, MAX_MEMBERS, |scanner, name| {
+            if *name.decoded(text) != *b"_meta" || scanner.peek() != Some(b'{') {
+                return Ok(None);
+            }
+            let opened = Opened::read(scanner, text, 2, MAX_MEMBERS, |_, _| Ok(None))?;
+            Ok(Some(meta.insert(opened).span()))
+        })?;
+        Ok(self.opened_params.insert(params).span())
+    }
+
+    fn into_message(self, text: &ByteString) -> Result<Message, ParseError> {
+        let raw = |span: Option<Span>| span.map(|span| Raw(span.of(text)));
+        if self.outcome && self.method.is_none() {
+            return Err(ParseError::invalid(
+                None,
+                "responses are not accepted: the body must be a request or a notification",
+            ));
+        }
+        let id = match raw(self.id) {
+            Some(id) if !self.id_twice => Some(RequestId::from_raw(id).ok_or_else(|| {
+                ParseError::invalid(
+                    None,
+                    "`id` must be a string or an integer; leave it out for a notification",
+                )
+            })?),
+            _ => None,
+        };
+        let invalid = |reason: &str| ParseError::invalid(id.clone(), reason);
+        if let Some(name) = self.twice {
+            let name = unescape(name.inner.of(text), name.escaped);
+            return Err(invalid(&format!("the message names the member `{name}` twice")));
+        }
+        let opened = [&self.opened_params, &self.opened_meta];
+        if self.members > MAX_MEMBERS || opened.into_iter().flatten().any(Opened::is_overfull) {
+            return Err(invalid("the message has more than 1024 members in one object"));
+        }
+        if raw(self.jsonrpc).is_none_or(|version| !version.is_str("2.0")) {
+            return Err(invalid("`jsonrpc` must be the string \"2.0\""));
+        }
+        let method = match (self.method, raw(self.method).map(Raw::to_str)) {
+            (Some(span), Some(Some(method))) => Text::inside_of(span, method),
+            (Some(_), _) => return Err(invalid("`method` must be a string")),
+            (None, _) => return Err(invalid("`method` is missing")),
+        };
+        if self.outcome {
+            return Err(invalid("a request has no `result` and no `error`"));
+        }
+        let open = |opened: Option<Opened>, place: &str| match opened
+            .map(|opened| opened.into_object(text.clone()))
+        {
+            None => Ok(None),
+            Some(Ok(object)) => Ok(Some(object)),
+            Some(Err(error)) => Err(invalid(&format!("in `{place}`, {error}"))),
+        };
+        let params = open(self.opened_params, "params")?;
+        if params.is_none() && self.params.is_some() {
+            return Err(invalid("`params` must be an object"));
+        }
+        let meta = open(self.opened_meta, "params._meta")?.map(Meta);
+        if meta.is_none() && params.as_ref().is_some_and(|params| params.get("_meta").is_some()) {
+            return Err(ParseError {
+                fault: Fault::Meta,
+                reason: "`params._meta` must be an object".into(),
+                id,
+            });
+        }
+        let target = params.as_ref().and_then(|params| {
+            let span = params.span(method::target_member(method.of(text))?)?;
+            Some(Text::inside_of(span, Raw(span.of(text)).to_str()?))
+        });
+        Ok(Message(Arc::new(Inner { text: text.clone(), edited: false, id, method, target, params, meta })))
+    }
+}
+
+/// What a request with the method `method` is about, if that is a string.
+fn target_of(method: &str, params: &RawObject) -> Option<Text> {
+    let target = params.get(method::target_member(method)?)?.to_str()?;
+    Some(Text::Shared(target.into_owned().into()))
 }
 
 fn meta_of(params: &RawObject) -> Result<Option<Meta>, NotAnObject> {
@@ -411,7 +443,7 @@ impl fmt::Debug for Message {
         f.debug_struct("Message")
             .field("id", &self.id())
             .field("method", &self.method())
-            .field("target", &self.target().as_deref().map(shorten))
+            .field("target", &self.target().map(shorten))
             .finish_non_exhaustive()
     }
 }

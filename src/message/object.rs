@@ -8,7 +8,7 @@ use bytestring::ByteString;
 use serde::{Serialize, Serializer};
 
 use super::raw::Raw;
-use super::scan::{Scanner, Span, SyntaxError, unescape};
+use super::scan::{Scan, Scanner, Span, StringSpan, SyntaxError, scan, unescape};
 
 /// From this many names on, a duplicate is looked for with a hash set instead of by comparing all pairs.
 const FEW: usize = 16;
@@ -81,6 +81,15 @@ impl Digits {
 }
 
 impl Text {
+    /// The text `decoded` of the JSON string at `span`.
+    pub(super) fn inside_of(span: Span, decoded: Cow<'_, str>) -> Self {
+        match decoded {
+            Cow::Borrowed(_) => Self::Source(Span { start: span.start + 1, end: span.end - 1 }),
+            Cow::Owned(decoded) => Self::Shared(decoded.into()),
+        }
+    }
+
+    #[inline]
     pub(super) fn of<'a>(&'a self, source: &'a str) -> &'a str {
         match self {
             Self::Source(span) => span.of(source),
@@ -92,17 +101,24 @@ impl Text {
 
     fn len(&self) -> usize {
         match self {
-            Self::Source(span) => (span.end - span.start) as usize,
+            Self::Source(span) => span.len(),
             Self::Static(text) => text.len(),
             Self::Shared(text) => text.len(),
             Self::Digits(digits) => digits.digits.len() - digits.start,
         }
     }
 
+    /// Whether it is `text`.
+    #[inline]
+    fn is(&self, text: &str, source: &str) -> bool {
+        self.len() == text.len() && self.bytes(source) == text.as_bytes()
+    }
+
     /// The same as bytes, which saves looking for the borders of characters where texts are only compared.
+    #[inline]
     fn bytes<'a>(&'a self, source: &'a str) -> &'a [u8] {
         match self {
-            Self::Source(span) => &source.as_bytes()[span.start as usize..span.end as usize],
+            Self::Source(span) => span.bytes(source),
             other => other.of(source).as_bytes(),
         }
     }
@@ -159,15 +175,11 @@ impl RawObject {
         if u32::try_from(source.len()).is_err() {
             return Err(NotAnObject::Syntax("the text is longer than 4 GiB".to_owned()));
         }
-        let mut scanner = Scanner::new(&source);
-        if scanner.peek() != Some(b'{') {
-            scanner.value(0)?;
-            scanner.finish()?;
-            return Err(NotAnObject::OtherKind);
-        }
-        let opened = Opened::read(&mut scanner, &source, 0, usize::MAX, |_, _| Ok(None))?;
-        scanner.finish()?;
-        opened.into_object(source)
+        let opened = scan(&source, |scanner| match scanner.peek() {
+            Some(b'{') => Opened::read(scanner, &source, 0, usize::MAX, |_, _| Ok(None)).map(Some),
+            _ => scanner.value(0).map(|_| None),
+        })?;
+        opened.ok_or(NotAnObject::OtherKind)?.into_object(source)
     }
 
     /// Turns any value that serializes as a JSON object into one.
@@ -197,8 +209,16 @@ impl RawObject {
         self.member(name).map(|member| Raw(member.value.of(&self.source)))
     }
 
+    /// Where the value of the member `name` stands in the text that this object was parsed from.
+    pub(super) fn span(&self, name: &str) -> Option<Span> {
+        match self.member(name)?.value {
+            Text::Source(span) => Some(span),
+            Text::Static(_) | Text::Shared(_) | Text::Digits(_) => None,
+        }
+    }
+
     fn member(&self, name: &str) -> Option<&Member> {
-        self.members.iter().find(|member| member.name.bytes(&self.source) == name.as_bytes())
+        self.members.iter().find(|member| member.name.is(name, &self.source))
     }
 
     /// Opens the member `name`, sharing this object's text; `None` if there is no such member.
@@ -286,7 +306,7 @@ impl RawObject {
     fn put(&mut self, name: &str, value: Text) {
         self.whole = None;
         let source = &self.source;
-        match self.members.iter_mut().find(|member| member.name.bytes(source) == name.as_bytes()) {
+        match self.members.iter_mut().find(|member| member.name.is(name, source)) {
             Some(member) => member.value = value,
             None => self.members.push(Member { name: Text::Shared(name.into()), value }),
         }
@@ -424,16 +444,15 @@ impl Opened {
     /// instead of having it skipped. No more than `max_members` are kept.
     pub(super) fn read<'a>(
         scanner: &mut Scanner<'a>,
-        text: &'a str,
+        text: &str,
         depth: u32,
         max_members: usize,
-        mut open: impl FnMut(&mut Scanner<'a>, &str) -> Result<Option<Span>, SyntaxError>,
-    ) -> Result<Self, SyntaxError> {
+        mut open: impl FnMut(&mut Scanner<'a>, StringSpan) -> Scan<Option<Span>>,
+    ) -> Scan<Self> {
         let mut members = Vec::with_capacity(4);
         let mut overfull = false;
         let whole = scanner.object(depth, |scanner, name| {
-            let decoded = unescape(name.inner.of(text), name.escaped);
-            let value = match open(scanner, &decoded)? {
+            let value = match open(scanner, name)? {
                 Some(span) => span,
                 None => scanner.value(depth + 1)?,
             };
@@ -442,9 +461,11 @@ impl Opened {
             if overfull {
                 return Ok(());
             }
-            let name = match decoded {
-                Cow::Borrowed(_) => Text::Source(name.inner),
-                Cow::Owned(decoded) => Text::Shared(decoded.into()),
+            let name = match name {
+                StringSpan { inner, escaped: false } => Text::Source(inner),
+                StringSpan { inner, escaped } => {
+                    Text::Shared(unescape(inner.of(text), escaped).into_owned().into())
+                }
             };
             members.push(Member { name, value: Text::Source(value) });
             Ok(())
@@ -460,29 +481,25 @@ impl Opened {
         self.overfull
     }
 
+    /// The object, unless a name comes twice in it.
     pub(super) fn into_object(self, source: ByteString) -> Result<RawObject, NotAnObject> {
-        match self.into_parts(source) {
-            (object, None) => Ok(object),
-            (_, Some(duplicate)) => Err(NotAnObject::Duplicate(duplicate)),
+        match duplicate(&self.members, &source) {
+            Some(duplicate) => Err(NotAnObject::Duplicate(duplicate.to_owned())),
+            None => Ok(RawObject { whole: Some(self.whole), members: self.members, source }),
         }
-    }
-
-    /// The object, and a name that comes twice in it.
-    pub(super) fn into_parts(self, source: ByteString) -> (RawObject, Option<String>) {
-        let duplicate = duplicate(&self.members, &source).map(str::to_owned);
-        (RawObject { whole: Some(self.whole), members: self.members, source }, duplicate)
     }
 }
 
 /// The first name that comes a second time.
 fn duplicate<'a>(members: &'a [Member], source: &'a str) -> Option<&'a str> {
     let second = if members.len() <= FEW {
-        // All at once: most pairs differ in length already.
-        let mut names = [&[][..]; FEW];
         let mut all = members.iter().enumerate();
         all.find(|&(at, member)| {
-            names[at] = member.name.bytes(source);
-            names[..at].contains(&names[at])
+            let name = member.name.bytes(source);
+            // Most pairs differ in length already.
+            members[..at]
+                .iter()
+                .any(|other| other.name.len() == name.len() && other.name.bytes(source) == name)
         })
         .map(|(_, member)| member)
     } else {

@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::scan::{Scanner, StringSpan, unescape};
+use super::scan::{Scanner, StringSpan, scan, unescape};
 
 /// Borrowed JSON text that holds exactly one valid value.
 ///
@@ -90,11 +90,18 @@ impl<'a> Raw<'a> {
         Some(unescape(inner, inner.contains('\\')))
     }
 
+    /// Whether it is the string `text`, which must need no escapes, however it is spelled.
+    pub(crate) fn is_str(self, text: &str) -> bool {
+        let Some(inner) = self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+            return false;
+        };
+        inner == text || (inner.len() > text.len() && self.to_str().is_some_and(|string| string == text))
+    }
+
     /// Whether `text` may stand between the quotes of a JSON string.
     pub(crate) fn is_inside_of_string(text: &str) -> bool {
         let quoted = format!("\"{text}\"");
-        let mut scanner = Scanner::new(&quoted);
-        scanner.string().is_ok() && scanner.finish().is_ok()
+        scan(&quoted, Scanner::string).is_ok()
     }
 
     /// Decodes the value as `T`.

@@ -193,16 +193,17 @@ impl Answer {
     /// ```
     #[must_use]
     pub fn into_chunks(self) -> [Bytes; 3] {
+        let length = self.written_len();
         let found = match &self.outcome {
-            Ok(result) => result.longest(SHARED_FROM).map(|found| (result, found)),
-            Err(_) => None,
+            Ok(result) if length > SHARED_FROM => result.longest(SHARED_FROM).map(|found| (result, found)),
+            _ => None,
         };
         let Some((result, (place, piece))) = found else {
-            let mut text = String::with_capacity(self.written_len());
+            let mut text = String::with_capacity(length);
             self.write_to(&mut text);
             return [text.into(), Bytes::new(), Bytes::new()];
         };
-        let mut text = String::with_capacity(self.written_len().saturating_sub(piece.len()));
+        let mut text = String::with_capacity(length.saturating_sub(piece.len()));
         self.write_head(&mut text);
         text.push_str(",\"result\":");
         let gap = result.write_around(place, &mut text);

@@ -4,6 +4,8 @@
 //! byte ranges. It allocates nothing and does not recurse: open containers are bits of one integer, so the
 //! depth bound is also the size of its memory.
 
+use std::borrow::Cow;
+
 /// The deepest nesting of arrays and objects that is accepted, the outermost one included.
 pub(crate) const MAX_DEPTH: u32 = 128;
 
@@ -15,12 +17,23 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    #[inline]
     pub(crate) fn of(self, text: &str) -> &str {
         &text[self.start as usize..self.end as usize]
     }
+
+    /// The same as bytes, which saves looking for the borders of characters where texts are only compared.
+    #[inline]
+    pub(crate) fn bytes(self, text: &str) -> &[u8] {
+        &text.as_bytes()[self.start as usize..self.end as usize]
+    }
+
+    pub(crate) fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
 }
 
-/// The text is not JSON, or nests deeper than [`MAX_DEPTH`].
+/// Why a text is not JSON, or that it nests deeper than [`MAX_DEPTH`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     /// Byte offset of what could not be read.
@@ -42,24 +55,56 @@ pub(crate) struct StringSpan {
     pub(crate) escaped: bool,
 }
 
+impl StringSpan {
+    /// The text that the string stands for.
+    #[inline]
+    pub(crate) fn decoded(self, text: &str) -> Cow<'_, [u8]> {
+        if self.escaped {
+            Cow::Owned(unescape(self.inner.of(text), true).into_owned().into_bytes())
+        } else {
+            Cow::Borrowed(self.inner.bytes(text))
+        }
+    }
+}
+
 /// A cursor over JSON text.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// What was expected at the cursor, once something else was there.
+    what: &'static str,
 }
 
-type Scan<T> = Result<T, SyntaxError>;
+/// Something else was there than what was to be read. The scanner remembers what and where, so that each of the many
+/// small steps returns in a register.
+#[derive(Debug)]
+pub(crate) struct Fault;
+
+pub(crate) type Scan<T> = Result<T, Fault>;
+
+/// What `read` makes of `text`, which must be read to its end by it but for white space, and must not be longer than
+/// `u32::MAX` bytes.
+pub(crate) fn scan<'a, T>(
+    text: &'a str,
+    read: impl FnOnce(&mut Scanner<'a>) -> Scan<T>,
+) -> Result<T, SyntaxError> {
+    let mut scanner = Scanner::new(text);
+    let done = read(&mut scanner).and_then(|read| scanner.finish().map(|()| read));
+    done.map_err(|Fault| SyntaxError { at: scanner.at, what: scanner.what })
+}
 
 impl<'a> Scanner<'a> {
     /// Starts at the beginning of `text`, which must not be longer than `u32::MAX` bytes.
-    pub(crate) fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         debug_assert!(u32::try_from(text.len()).is_ok());
-        Self { bytes: text.as_bytes(), at: 0 }
+        Self { bytes: text.as_bytes(), at: 0, what: "" }
     }
 
-    fn fault<T>(&self, what: &'static str) -> Scan<T> {
-        Err(SyntaxError { at: self.at, what })
+    #[cold]
+    fn fault<T>(&mut self, what: &'static str) -> Scan<T> {
+        self.what = what;
+        Err(Fault)
     }
 
     #[inline]
@@ -70,10 +115,14 @@ impl<'a> Scanner<'a> {
     /// Skips white space and returns the byte that follows it, without passing it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek_byte() {
-            self.at += 1;
+        loop {
+            match self.peek_byte() {
+                // Most bytes, told by one comparison.
+                Some(byte) if byte > b' ' => return Some(byte),
+                Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
+                other => return other,
+            }
         }
-        self.peek_byte()
     }
 
     /// Passes the byte that [`peek`](Self::peek) has found.
@@ -82,7 +131,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Nothing but white space may be left.
-    pub(crate) fn finish(mut self) -> Scan<()> {
+    fn finish(&mut self) -> Scan<()> {
         match self.peek() {
             None => Ok(()),
             Some(_) => self.fault("something follows the JSON value"),
@@ -177,8 +226,18 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads one value of any kind and returns where it stands. `depth` counts the containers already open.
+    #[inline]
     pub(crate) fn value(&mut self, depth: u32) -> Scan<Span> {
-        self.peek();
+        if let Some(b'{' | b'[') = self.peek() {
+            return self.container(depth);
+        }
+        let start = self.at;
+        self.scalar()?;
+        Ok(self.span_from(start))
+    }
+
+    /// Reads an object or array, the cursor being on its first byte.
+    fn container(&mut self, depth: u32) -> Scan<Span> {
         let start = self.at;
         // One bit per open container, the innermost lowest: 1 is an object, 0 an array.
         let mut open: u128 = 0;
@@ -289,53 +348,31 @@ impl<'a> Scanner<'a> {
 
     /// Reads a string, the cursor being on its opening quote.
     pub(crate) fn string(&mut self) -> Scan<StringSpan> {
-        self.at += 1;
-        let start = self.at;
-        let mut escaped = false;
+        let start = self.at + 1;
+        self.at = end_of_plain(self.bytes, start);
+        if self.peek_byte() == Some(b'"') {
+            let inner = self.span_from(start);
+            self.at += 1;
+            return Ok(StringSpan { inner, escaped: false });
+        }
+        self.string_with_escapes(start)
+    }
+
+    /// Reads on in a string from the first byte that does not stand for itself.
+    #[cold]
+    fn string_with_escapes(&mut self, start: usize) -> Scan<StringSpan> {
         loop {
-            self.skip_plain();
             match self.peek_byte() {
                 Some(b'"') => {
                     let inner = self.span_from(start);
                     self.at += 1;
-                    return Ok(StringSpan { inner, escaped });
+                    return Ok(StringSpan { inner, escaped: true });
                 }
-                Some(b'\\') => {
-                    escaped = true;
-                    self.escape()?;
-                }
+                Some(b'\\') => self.escape()?,
                 Some(_) => return self.fault("a control character in a string must be escaped"),
                 None => return self.fault("the JSON text ends inside a string"),
             }
-        }
-    }
-
-    /// Passes everything up to the next quote, backslash or control character, eight bytes at a time.
-    #[inline]
-    fn skip_plain(&mut self) {
-        const ONES: u64 = u64::MAX / 255;
-        const HIGH: u64 = ONES << 7;
-        while let Some(chunk) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) {
-            let word = u64::from_le_bytes(*chunk);
-            // The classic zero-byte test, thrice; bytes of 0x80 and more are plain. A borrow can mark a
-            // byte above a real hit, never below it, so the lowest mark is always right.
-            let quote = word ^ (ONES * 0x22);
-            let backslash = word ^ (ONES * 0x5C);
-            let hits =
-                (word.wrapping_sub(ONES * 0x20) | quote.wrapping_sub(ONES) | backslash.wrapping_sub(ONES))
-                    & !word
-                    & HIGH;
-            if hits != 0 {
-                self.at += hits.trailing_zeros() as usize / 8;
-                return;
-            }
-            self.at += 8;
-        }
-        while let Some(byte) = self.peek_byte() {
-            if byte < 0x20 || byte == b'"' || byte == b'\\' {
-                return;
-            }
-            self.at += 1;
+            self.at = end_of_plain(self.bytes, self.at);
         }
     }
 
@@ -378,14 +415,41 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Where the next quote, backslash or control character is, from `at` on; looks at eight bytes at a time.
+#[inline]
+fn end_of_plain(bytes: &[u8], at: usize) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        // The classic test for bytes below a bound, twice; bytes of 0x80 and more are plain. With one bit turned round,
+        // the quote follows the control characters. A borrow can mark a byte above a real hit, never below it, so the
+        // lowest mark is always right.
+        let quote_or_control = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
+        let backslash = (word ^ (ONES * 0x5C)).wrapping_sub(ONES);
+        let hits = (quote_or_control | backslash) & !word & (ONES << 7);
+        if hits != 0 {
+            return bytes.len() - rest.len() + hits.trailing_zeros() as usize / 8;
+        }
+        rest = after;
+    }
+    bytes.len() - rest.len() + plain_bytes(rest)
+}
+
+/// How many bytes there are before the first quote, backslash or control character.
+#[cold]
+fn plain_bytes(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\').count()
+}
+
 /// The text between a string's quotes as the text that it stands for.
-pub(crate) fn unescape(inner: &str, escaped: bool) -> std::borrow::Cow<'_, str> {
+pub(crate) fn unescape(inner: &str, escaped: bool) -> Cow<'_, str> {
     if escaped {
         // The scanner has accepted the string, so serde_json does too: it refuses nothing more than we do.
         let quoted = format!("\"{inner}\"");
-        std::borrow::Cow::Owned(serde_json::from_str(&quoted).unwrap_or_default())
+        Cow::Owned(serde_json::from_str(&quoted).unwrap_or_default())
     } else {
-        std::borrow::Cow::Borrowed(inner)
+        Cow::Borrowed(inner)
     }
 }
 
@@ -396,9 +460,7 @@ mod tests {
     use super::*;
 
     fn scan(text: &str) -> Result<(), SyntaxError> {
-        let mut scanner = Scanner::new(text);
-        scanner.value(0)?;
-        scanner.finish()
+        super::scan(text, |scanner| scanner.value(0).map(drop))
     }
 
     #[test]
@@ -495,10 +557,8 @@ mod tests {
         #[test]
         fn any_string_is_read_to_its_end(string in ".{0,40}") {
             let text = serde_json::to_string(&string).unwrap();
-            let mut scanner = Scanner::new(&text);
-            let span = scanner.string().unwrap();
+            let span = super::scan(&text, Scanner::string).unwrap();
             prop_assert_eq!(unescape(span.inner.of(&text), span.escaped), string);
-            prop_assert!(scanner.finish().is_ok());
         }
     }
 }

@@ -145,7 +145,7 @@ fn too_many_members_are_refused() {
 fn the_target_is_what_the_method_says_it_is() {
     let target = |method: &str, params: &str| {
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        Message::parse(text).unwrap().target().map(Cow::into_owned)
+        Message::parse(text).unwrap().target().map(str::to_owned)
     };
     let params = r#"{"name":"caf\u00e9","uri":"a://b","taskId":"t"}"#;
     assert_eq!(target("tools/call", params).as_deref(), Some("café"));

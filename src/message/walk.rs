@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::raw::{Kind, Raw};
-use super::scan::{Scanner, StringSpan, SyntaxError, unescape};
+use super::scan::{Scan, Scanner, StringSpan, unescape};
 
 /// One step of a [`Walk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         self.open & 1 == 1
     }
 
-    fn step(&mut self) -> Result<Option<Token<'a>>, SyntaxError> {
+    fn step(&mut self) -> Scan<Option<Token<'a>>> {
         loop {
             match self.state {
                 State::Done => return Ok(None),

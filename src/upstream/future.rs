@@ -177,9 +177,7 @@ impl Call {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        // A stream may live long, and its id must not keep the request's body alive.
-        let call = Self { id: self.id.as_ref().map(RequestId::detached), settings: self.settings.clone() };
-        let stream = ReplyStream::new(EventStream::new(body, call));
+        let stream = ReplyStream::new(EventStream::new(body, self.clone()));
         self.respond(head, StatusCode::OK, Reply::Stream(stream))
     }
 }

@@ -145,10 +145,10 @@ pub(super) fn mirror(
     }
     let target = message.target();
     if is_open(headers, &MCP_NAME, edited) {
-        put(headers, &MCP_NAME, target.as_deref().map(encode).as_deref());
+        put(headers, &MCP_NAME, target.map(encode).as_deref());
     }
     if message.method() == TOOLS_CALL
-        && let Some(facts) = target.and_then(|tool| catalog.tool(&tool, extensions))
+        && let Some(facts) = target.and_then(|tool| catalog.tool(tool, extensions))
     {
         for param in facts.param_headers.as_slice() {
             // Without one value there is no header, and the upstream refuses the call.

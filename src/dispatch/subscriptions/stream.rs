@@ -20,18 +20,12 @@ use crate::rejection::shorten;
 pub(super) struct Head {
     /// The `_meta` of notifications.
     meta: ByteString,
-    /// Shares the text of `meta`.
     id: RequestId,
 }
 
 impl Head {
-    /// Copies `id`, so that the stream does not keep alive the body of the request.
     pub(super) fn new(id: &RequestId) -> Self {
-        let meta = ByteString::from(format!("{{\"{}\":{id}}}", meta::SUBSCRIPTION_ID));
-        let start = meta.len() - 1 - id.text().len();
-        let id = RequestId::from_shared(meta.slice_ref(&meta[start..meta.len() - 1]))
-            .expect("it is the text of an id");
-        Self { meta, id }
+        Self { meta: format!("{{\"{}\":{id}}}", meta::SUBSCRIPTION_ID).into(), id: id.clone() }
     }
 
     fn params(&self) -> RawObject {

@@ -50,7 +50,9 @@
 //! Sits after whatever decides who may ask (authorization, version, headers, scopes) and before what answers. It keeps
 //! what the *inner* service says, so layers that show each caller something else belong *above* it, where they see hits
 //! like any other reply: `[filter, cache, service]`. Below it, a layer that filters a list must make it `private`, or one
-//! caller's list is served to all; [`make_private`] does that.
+//! caller's list is served to all; [`make_private`] does that, and [`ScopeLayer`](crate::layers::ScopeLayer) by itself:
+//! such an order is harmless, but each caller costs a call. [`Stack`](crate::stack::Stack) has no place for a layer
+//! between the cache and the service, and cannot be told to build it.
 //!
 //! Reads the [`Principal`](crate::principal::Principal), the [`Revision`](crate::protocol::Revision) and the [`CacheMode`]
 //! in the extensions; writes nothing there. Headers do not count: an upstream that answers by `Accept-Language`, say,
@@ -94,6 +96,7 @@
 //! # }
 //! ```
 
+mod after;
 mod fill;
 mod flight;
 mod generation;

@@ -3,34 +3,32 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::fill::Landed;
 use super::flight::Flights;
 use super::generation::{Generations, Topics};
-use super::patience::Patience;
 use super::query::Query;
 use super::settings::Settings;
 use super::statistics::{Counters, Statistics, count};
 use super::tendency::Tendencies;
 use super::untold::Untold;
-use crate::body::BoxError;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::message::{Answer, Message, RequestId};
 use crate::store::{CacheKey, CacheStore, Entry, Invalidation, MemoryStore};
 
 /// What all caches over one store share.
-struct Shared<S> {
-    store: S,
+pub(super) struct Shared<S> {
+    pub(super) store: S,
     clock: Box<dyn Clock>,
     generations: Generations,
     flights: Arc<Flights<Landed>>,
     tendencies: Tendencies,
-    untold: Untold,
+    pub(super) untold: Untold,
     /// Whether the store's last operation failed: one line is logged when it begins to.
-    failing: AtomicBool,
+    pub(super) failing: AtomicBool,
 }
 
 /// A cache of results, as a plain value: [`query`](Self::query), [`lookup`](Self::lookup), [`insert`](Self::insert),
@@ -69,7 +67,7 @@ struct Shared<S> {
 /// # }
 /// ```
 pub struct ResponseCache<S = MemoryStore> {
-    shared: Arc<Shared<S>>,
+    pub(super) shared: Arc<Shared<S>>,
     upstream: Arc<str>,
     settings: Arc<Settings>,
     counters: Arc<Counters>,
@@ -371,73 +369,6 @@ impl<S: CacheStore> ResponseCache<S> {
             }
         }
         true
-    }
-
-    /// Tells the store what it has not confirmed yet, until it fails.
-    async fn tell(&self, patience: &Patience) {
-        while let Some(telling) = self.shared.untold.next(&self.upstream) {
-            let invalidate = self.shared.store.invalidate(&self.upstream, &telling.what);
-            if self.bounded(patience, invalidate).await.is_none() {
-                return;
-            }
-            self.shared.untold.told(&self.upstream, &telling);
-        }
-    }
-
-    /// Waits for the store, but not for long. `None` if it has failed.
-    async fn ask<T>(
-        &self,
-        patience: &Patience,
-        operation: impl Future<Output = Result<T, BoxError>>,
-    ) -> Option<T> {
-        self.tell(patience).await;
-        self.bounded(patience, operation).await
-    }
-
-    async fn bounded<T>(
-        &self,
-        patience: &Patience,
-        operation: impl Future<Output = Result<T, BoxError>>,
-    ) -> Option<T> {
-        let mut operation = pin!(operation);
-        // Looked at once without a timer, which a store in memory has no use for and not every runtime has.
-        let first = std::future::poll_fn(|cx| Poll::Ready(operation.as_mut().poll(cx))).await;
-        let outcome = match first {
-            Poll::Ready(outcome) => Ok(outcome),
-            Poll::Pending => {
-                let begun = tokio::time::Instant::now();
-                let left = patience.left(self.settings.store_timeout);
-                let outcome = tokio::time::timeout(left, operation).await;
-                patience.spend(begun.elapsed());
-                outcome
-            }
-        };
-        match outcome {
-            Ok(Ok(value)) => {
-                self.shared.failing.store(false, Ordering::Relaxed);
-                return Some(value);
-            }
-            Ok(Err(error)) => self.failed(&error),
-            Err(_) => self.failed(&"it did not answer within `with_store_timeout`"),
-        }
-        None
-    }
-
-    pub(super) async fn put(&self, query: &Query, entry: Entry) -> Option<()> {
-        let keep = self.keep(entry.ttl());
-        self.ask(&query.patience, self.shared.store.put(entry, keep)).await
-    }
-
-    pub(super) async fn forget(&self, query: &Query, key: &CacheKey) -> Option<()> {
-        self.ask(&query.patience, self.shared.store.remove(key)).await
-    }
-
-    /// Logs once until the store works again.
-    fn failed(&self, error: &dyn fmt::Display) {
-        count(&self.counters.failures);
-        if !self.shared.failing.swap(true, Ordering::Relaxed) {
-            tracing::warn!(upstream = &*self.upstream, %error, "the store of the response cache fails");
-        }
     }
 }
 

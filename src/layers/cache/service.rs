@@ -1,6 +1,5 @@
 //! The cache as a Tower layer.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,6 +10,7 @@ use http::{Request, Response};
 use pin_project::pin_project;
 use tower::{Layer, Service};
 
+use super::after::After;
 use super::fill::{InnerError, Landed};
 use super::flight::FlightKey;
 use super::query::Query;
@@ -18,9 +18,8 @@ use super::response_cache::{Found, Hit, ResponseCache};
 use super::statistics::count;
 use super::stream;
 use crate::body::BoxError;
-use crate::message::{Message, Raw, Reply, RequestId};
-use crate::protocol::{code, method};
-use crate::store::{CacheStore, Invalidation, MemoryStore};
+use crate::message::{Message, Reply, RequestId};
+use crate::store::{CacheStore, MemoryStore};
 
 /// Answers requests from a [`ResponseCache`]. See the [module](super) for the rules.
 #[must_use]
@@ -116,64 +115,6 @@ where
 
 fn answer(hit: Hit, id: Option<RequestId>) -> Response<Reply> {
     Response::new(Reply::Answer(hit.into_answer(id)))
-}
-
-/// How many distinct URIs of a subscription are remembered: as many as the dispatcher lets one have. With more, each
-/// updated URI is a change of everything.
-const MOST_WATCHED: usize = 1024;
-
-/// What is to be learnt from a reply that is not for the cache.
-enum After {
-    /// Its notifications tell what has changed. These are the URIs that were subscribed to; `None` if they are too many to
-    /// look through for each of them.
-    Listen(Option<Vec<String>>),
-    /// If headers were refused, the caller goes by a list of tools that is out of date.
-    Call,
-}
-
-impl After {
-    fn of(message: &Message) -> Option<Self> {
-        match message.method() {
-            method::TOOLS_CALL => Some(Self::Call),
-            method::SUBSCRIPTIONS_LISTEN => {
-                let asked = message.params().and_then(|params| params.object("notifications")?.ok());
-                let uris = asked.as_ref().and_then(|asked| asked.get("resourceSubscriptions"));
-                let uris = uris.into_iter().flat_map(Raw::elements).filter_map(Raw::to_str);
-                // One more than may be, so that too many show.
-                let mut distinct = HashSet::new();
-                for uri in uris {
-                    if distinct.len() > MOST_WATCHED {
-                        break;
-                    }
-                    distinct.insert(uri);
-                }
-                let few = distinct.len() <= MOST_WATCHED;
-                Some(Self::Listen(few.then(|| distinct.into_iter().map(Into::into).collect())))
-            }
-            _ => None,
-        }
-    }
-
-    fn look<S: CacheStore>(self, cache: ResponseCache<S>, reply: &mut Reply) {
-        match self {
-            // Before the caller can know of the change and ask again.
-            Self::Listen(watched) => reply.each_notification(move |notification| {
-                let is_change = cache.invalidate_by(notification, watched.as_deref().unwrap_or_default());
-                if watched.is_none()
-                    && is_change
-                    && notification.method() == method::NOTIFICATIONS_RESOURCES_UPDATED
-                {
-                    // Any of them may be an ancestor.
-                    cache.invalidate(&Invalidation::Everything);
-                }
-            }),
-            Self::Call => reply.edit_answer(move |answer| {
-                if answer.outcome().is_err_and(|error| error.code == code::HEADER_MISMATCH) {
-                    cache.invalidate(&Invalidation::Tools);
-                }
-            }),
-        }
-    }
 }
 
 /// The future of a [`CacheService`].

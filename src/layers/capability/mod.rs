@@ -226,10 +226,10 @@ impl<C: ToolCatalog> CapabilityCheck<C> {
         if message.method() == TOOLS_CALL
             && let Some(tool) = message.target()
         {
-            if let Some(needs) = self.tables.tools.get(&*tool) {
+            if let Some(needs) = self.tables.tools.get(tool) {
                 missing = missing.and(&lacks(needs));
             }
-            if let Some(facts) = self.catalog.tool(&tool, request.extensions()) {
+            if let Some(facts) = self.catalog.tool(tool, request.extensions()) {
                 missing = missing.and(&lacks(&facts.required_capabilities));
             }
         }

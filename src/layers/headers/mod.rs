@@ -154,9 +154,9 @@ impl<C: ToolCatalog> Policy for HeaderCheck<C> {
         }
         if message.method() == TOOLS_CALL
             && let Some(tool) = message.target()
-            && let Some(facts) = self.catalog.tool(&tool, request.extensions())
+            && let Some(facts) = self.catalog.tool(tool, request.extensions())
         {
-            params::check(headers, &tool, message.arguments(), &facts.param_headers)?;
+            params::check(headers, tool, message.arguments(), &facts.param_headers)?;
         }
         Ok(ListsTools(self.standard && message.method() == TOOLS_LIST))
     }
@@ -171,10 +171,10 @@ impl<C: ToolCatalog> Policy for HeaderCheck<C> {
 
 fn check_name(headers: &HeaderMap, message: &Message) -> Result<(), Rejection> {
     let Some(target) = message.target() else { return Ok(()) };
-    let Some(found) = NAME.bytes(headers)? else { return Err(NAME.missing(&encode(&target))) };
+    let Some(found) = NAME.bytes(headers)? else { return Err(NAME.missing(&encode(target))) };
     match decode(found) {
         Ok(name) if name == target => Ok(()),
-        Ok(name) => Err(NAME.differs(&name, &target)),
+        Ok(name) => Err(NAME.differs(&name, target)),
         Err(invalid) => {
             Err(Rejection::header_mismatch(format!("the header `Mcp-Name` cannot be read: {invalid}")))
         }

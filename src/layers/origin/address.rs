@@ -83,18 +83,25 @@ impl<'a> Address<&'a str> {
 }
 
 fn name_or_v4(text: &str) -> Option<Host<&str>> {
-    let label_is_fine = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    };
-    if text.len() > 253 || !text.split('.').all(label_is_fine) {
+    if text.len() > 253 {
+        return None;
+    }
+    // The length of the label that is being read.
+    let mut label = 0;
+    for byte in text.bytes() {
+        match byte {
+            b'.' if label > 0 => label = 0,
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' if label < 63 => label += 1,
+            _ => return None,
+        }
+    }
+    if label == 0 {
         return None;
     }
     // What ends in a number is an address to a browser, however it is spelled; only the plain spelling is one here.
-    let last = text.rsplit('.').next().unwrap_or(text);
-    let hexadecimal =
-        last.len() > 2 && last.as_bytes()[0] == b'0' && matches!(last.as_bytes()[1], b'x' | b'X');
-    if last.bytes().all(|byte| byte.is_ascii_digit()) || hexadecimal {
+    let last = &text.as_bytes()[text.len() - label..];
+    let hexadecimal = matches!(last, [b'0', b'x' | b'X', _, ..]);
+    if last.iter().all(u8::is_ascii_digit) || hexadecimal {
         return text.parse().ok().map(Host::V4);
     }
     Some(Host::Name(text))

@@ -244,7 +244,7 @@ fn line<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Line<'a> {
     match (lines.next(), lines.next()) {
         (None, _) => Line::None,
         (Some(value), None) => match value.to_str() {
-            Ok(text) => Line::One(text.trim_matches([' ', '\t'])),
+            Ok(text) => Line::One(text.trim_ascii()),
             Err(_) => Line::Unreadable,
         },
         (Some(_), Some(_)) => Line::Unreadable,

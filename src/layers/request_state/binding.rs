@@ -47,7 +47,7 @@ impl Binding {
         // Room for what has a fixed length, a name, and the arguments, which mostly are one object.
         let mut text = Vec::with_capacity(192);
         let target = request.target();
-        for part in [Some(request.method()), target.as_deref()] {
+        for part in [Some(request.method()), target] {
             // Each part is preceded by its length, and an absent one is a length that no part has.
             let length = part.map_or(u64::MAX, |part| part.len() as u64);
             text.extend_from_slice(&length.to_be_bytes());

@@ -132,7 +132,7 @@ impl ScopeRules {
     }
 
     /// Says when a scope includes others: `implies(granted, needed)`. It need not say that a scope includes itself.
-    /// Defaults to never.
+    /// It must always say the same of the same two: what a list shows is remembered. Defaults to never.
     pub fn with_implication(mut self, implies: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         self.implied = Some(Arc::new(implies));
         self
@@ -265,6 +265,11 @@ impl ScopeRules {
     /// Whether there is no such thing for this caller, as far as the catalog can tell.
     pub(super) fn is_unknown(&self, target: &Target<'_>, facts: Option<&ToolFacts>) -> bool {
         matches!(target, Target::Tool(_)) && self.catalog.is_some() && facts.is_none()
+    }
+
+    /// Which state everything is in that lists depend on, besides the scopes of the caller; `None` if that is not known.
+    pub(super) fn generation(&self) -> Option<u64> {
+        self.catalog.as_ref().map_or(Some(0), ToolCatalog::generation)
     }
 
     /// What is known of a tool.

@@ -17,24 +17,39 @@ pub(super) fn check(meta: Option<&Meta>) -> Result<Cow<'_, str>, Rejection> {
             "`params._meta` is missing: send an object with `{PROTOCOL_VERSION}` and `{CLIENT_CAPABILITIES}`"
         )));
     };
-    let Some(version) = meta.get(PROTOCOL_VERSION) else {
-        return Err(missing(
-            PROTOCOL_VERSION,
-            "the protocol version that the request speaks, such as \"2026-07-28\"",
-        ));
-    };
-    let Some(capabilities) = meta.get(CLIENT_CAPABILITIES) else {
-        return Err(missing(
-            CLIENT_CAPABILITIES,
-            "an object, `{}` if the client has no optional capabilities",
-        ));
-    };
+    let mut found = Found::default();
+    for (key, value) in meta.as_object().iter() {
+        match key {
+            PROTOCOL_VERSION => found.version = Some(value),
+            CLIENT_CAPABILITIES => found.capabilities = Some(value),
+            CLIENT_INFO => found.client_info = Some(value),
+            LOG_LEVEL => found.log_level = Some(value),
+            PROGRESS_TOKEN => found.progress_token = Some(value),
+            _ => {}
+        }
+    }
+    let version = found.version.ok_or_else(|| {
+        missing(PROTOCOL_VERSION, "the protocol version that the request speaks, such as \"2026-07-28\"")
+    })?;
+    let capabilities = found.capabilities.ok_or_else(|| {
+        missing(CLIENT_CAPABILITIES, "an object, `{}` if the client has no optional capabilities")
+    })?;
     let version = version.to_str().ok_or_else(version_is_not_text)?;
     check_capabilities(capabilities)?;
-    meta.get(CLIENT_INFO).map_or(Ok(()), check_client_info)?;
-    meta.get(LOG_LEVEL).map_or(Ok(()), check_log_level)?;
-    meta.get(PROGRESS_TOKEN).map_or(Ok(()), check_progress_token)?;
+    found.client_info.map_or(Ok(()), check_client_info)?;
+    found.log_level.map_or(Ok(()), check_log_level)?;
+    found.progress_token.map_or(Ok(()), check_progress_token)?;
     Ok(version)
+}
+
+/// The members that the revision defines for requests, found in one pass.
+#[derive(Default)]
+struct Found<'a> {
+    version: Option<Raw<'a>>,
+    capabilities: Option<Raw<'a>>,
+    client_info: Option<Raw<'a>>,
+    log_level: Option<Raw<'a>>,
+    progress_token: Option<Raw<'a>>,
 }
 
 fn invalid(message: String) -> Rejection {

@@ -132,10 +132,15 @@ impl Policy for VersionGate {
 
 impl VersionGate {
     fn check_request(&self, headers: &HeaderMap, message: &Message) -> Result<(), Rejection> {
-        if claimed_version(message).is_none() {
-            self.refuse_legacy(headers, message)?;
-        }
-        let version = meta::check(message.meta())?;
+        let version = match meta::check(message.meta()) {
+            Ok(version) => version,
+            Err(rejection) => {
+                if claimed_version(message).is_none() {
+                    self.refuse_legacy(headers, message)?;
+                }
+                return Err(rejection);
+            }
+        };
         refuse_duplicates(headers)?;
         match VERSION.text(headers)? {
             None => return Err(VERSION.missing(&version)),

@@ -60,19 +60,19 @@ fn open(port: u16, token: &str, count: u32) -> Result<Vec<TcpStream>, String> {
         stream.write_all(request.as_bytes())?;
         let (mut text, mut piece) = (String::new(), [0; 4096]);
         while !text.contains("acknowledged") {
-            let length = stream.read(&mut piece)?;
-            if length == 0 {
-                break;
+            match stream.read(&mut piece) {
+                Ok(length) if length > 0 => text.push_str(&String::from_utf8_lossy(&piece[..length])),
+                // A refusal is followed by nothing, on a connection that stays.
+                _ => break,
             }
-            text.push_str(&String::from_utf8_lossy(&piece[..length]));
         }
         Ok((stream, text))
     };
     (0..count)
-        .map(|_| match listen() {
+        .map(|at| match listen() {
             Ok((stream, text)) if text.contains("acknowledged") => Ok(stream),
-            Ok((_, text)) => Err(text),
-            Err(error) => Err(format!("the stream has no event: {error}")),
+            Ok((_, text)) => Err(format!("stream {at} has no event but {text:?}")),
+            Err(error) => Err(format!("stream {at}: {error}")),
         })
         .collect()
 }

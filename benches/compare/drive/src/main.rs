@@ -111,7 +111,8 @@ fn how(setting: &Setting) -> String {
          {} interleaved rounds on {processor}, each server on one thread of one processor, h2load with 32 connections on \
          another. The floor reads the request and answers with the same bytes as mcp-layers. rmcp is served without sessions \
          and with JSON answers; all speak revision 2026-07-28 and get the same requests, of which only the protected stack looks at \
-         the token. Rerun: `benches/compare/run`.\n",
+         the token. For `subscriptions/listen` rmcp is told to accept what is asked for, and tower-mcp to hold more than 256 \
+         streams. Rerun: `benches/compare/run`.\n",
         setting.rounds
     )
 }

@@ -3,7 +3,7 @@
 
 use compare_common::{Add, Rows, TOTAL, tools};
 use hyper_util::service::TowerToHyperService;
-use tower_mcp::{CallToolResult, HttpTransport, McpRouter, ToolBuilder};
+use tower_mcp::{CallToolResult, HttpTransport, McpRouter, SubscriptionLimits, ToolBuilder};
 
 fn main() {
     let mut router = McpRouter::new().server_info("compare", "1.0.0");
@@ -21,7 +21,10 @@ fn main() {
         };
         router = router.tool(tool);
     }
+    // 256 unless it is told otherwise: fewer than are measured.
+    let limits = SubscriptionLimits::default().max_active(10_000);
     compare_common::serve(async || {
-        TowerToHyperService::new(HttpTransport::new(router).into_router_at("/mcp"))
+        let transport = HttpTransport::new(router).subscription_limits(limits);
+        TowerToHyperService::new(transport.into_router_at("/mcp"))
     });
 }

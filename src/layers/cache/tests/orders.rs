@@ -67,3 +67,26 @@ async fn a_filter_below_the_cache_costs_calls_but_shows_nobody_what_another_sees
     }
     assert_eq!(upstream.calls(), 2);
 }
+
+#[tokio::test]
+async fn scopes_below_the_cache_show_nobody_what_another_sees_either() {
+    use crate::layers::{ScopeLayer, ScopeRules};
+
+    let list = r#"{"resultType":"complete","tools":[{"name":"ada"},{"name":"bob"}],"ttlMs":5000,"cacheScope":"public"}"#;
+    let upstream = Upstream::saying(RawObject::parse(list).unwrap());
+    let (cache, _) = cache();
+    let rules = ScopeRules::new().with_tool("ada", "a").with_tool("bob", "b");
+    let service = CacheLayer::new(cache).layer(ScopeLayer::new(rules).unwrap().layer(upstream.clone()));
+    for _ in 0..2 {
+        for (who, scope) in [("ada", "a"), ("bob", "b")] {
+            let mut request = tools();
+            let principal = Principal::new("i", who).with_credential(who.as_bytes()).with_scopes([scope]);
+            request.extensions_mut().insert(principal);
+            let response = service.clone().oneshot(request).await.unwrap();
+            let result = response.body().answer().unwrap().outcome().unwrap();
+            assert_eq!(result.get("tools").unwrap().text(), format!(r#"[{{"name":"{who}"}}]"#));
+            assert_eq!(result.get("cacheScope").unwrap().text(), "\"private\"");
+        }
+    }
+    assert_eq!(upstream.calls(), 2);
+}
