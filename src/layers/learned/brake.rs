@@ -56,11 +56,13 @@ pub(super) struct Attempt<'a> {
 
 impl Brake {
     pub(super) fn new() -> Self {
-        let weigh = |name: &Box<str>, _: &Timestamp| u32::try_from(name.len() + 64).unwrap_or(u32::MAX);
         Self {
             at_once: Semaphore::new(TRIES as usize),
             tries: Mutex::new(Tries { left: TRIES, since: Timestamp::default() }),
-            found: Cache::builder().max_capacity(1 << 20).weigher(weigh).build(),
+            found: Cache::<Box<str>, _>::builder()
+                .max_capacity(1 << 20)
+                .weigher(|name, _| u32::try_from(name.len() + 64).unwrap_or(u32::MAX))
+                .build(),
         }
     }
 
