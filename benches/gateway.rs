@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use axum::Extension;
 use bytes::Bytes;
 use http::{Request, Response, header};
 use http_body::Body;
@@ -163,7 +164,7 @@ async fn run(case: Case, tally: &Rc<Tally>) -> Result<Sample, Box<dyn Error>> {
             let catalog = LearnedCatalog::new(ResponseCache::new(UPSTREAM));
             let server = UpstreamLayer::to(UPSTREAM)?.with_catalog(catalog.clone()).layer(upstream);
             let gateway = Stack::learning(catalog).service(server);
-            let gateway = ServiceBuilder::new().map_request(one_caller).service(gateway);
+            let gateway = ServiceBuilder::new().layer(one_caller()).service(gateway);
             drive(tally, TowerToHyperService::new(gateway), &case.request(), beside).await
         }
         "gateway" => {
@@ -185,16 +186,16 @@ async fn run(case: Case, tally: &Rc<Tally>) -> Result<Sample, Box<dyn Error>> {
                     UPSTREAM,
                 ))
                 .service(server);
-            let gateway = ServiceBuilder::new().map_request(one_caller).service(gateway);
+            let gateway = ServiceBuilder::new().layer(one_caller()).service(gateway);
             drive(tally, TowerToHyperService::new(gateway), &case.request(), beside).await
         }
         other => unreachable!("{other} is not in the list"),
     })
 }
 
-fn one_caller<B>(mut request: Request<B>) -> Request<B> {
-    request.extensions_mut().insert(Principal::new("gateway", "whoever reaches it").with_credential(b""));
-    request
+/// Everybody is the same caller.
+fn one_caller() -> Extension<Principal> {
+    Extension(Principal::new("gateway", "whoever reaches it").with_credential(b""))
 }
 
 /// A connection to the upstream, and what must be done for it.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It is for one person on one machine: whoever reaches the address is the same caller to it, and may be shown what is
-//! cached. Where callers differ, put `AuthLayer` in the place of `one_caller`.
+//! cached. Where callers differ, give the stack an `AuthLayer` in the place of `one_caller`.
 //!
 //! States that the server has the client keep are sealed with the secret in `GATEWAY_STATE_KEY`, of at least 32 bytes. Without
 //! it with a random one, which no other process and no restart shares.
@@ -23,10 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::middleware::{self, Next};
 use axum::serve::ListenerExt as _;
+use axum::{Extension, Router};
 use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
 use mcp_layers::layers::cache::{CacheHintsLayer, ResponseCache};
@@ -113,16 +113,11 @@ fn gateway(upstream: &str, keys: StateKeys) -> Result<Router, Box<dyn Error>> {
         // Whatever the server wants back from the client comes back as it was given, from the same caller.
         .with_request_state(RequestStateLayer::new(keys, upstream))
         .service(server);
-    let mcp = ServiceBuilder::new().map_request(one_caller).service(mcp);
+    // Everybody is the same caller, because there is nothing here to tell them apart by: the upstream is not told who asks
+    // either.
+    let one_caller = Principal::new("gateway", "whoever reaches it").with_credential(b"");
+    let mcp = ServiceBuilder::new().layer(Extension(one_caller)).service(mcp);
     Ok(Router::new().route_service("/mcp", mcp).layer(middleware::from_fn(log)))
-}
-
-/// Says of everybody that they are the same, because there is nothing here to tell them apart by: the upstream is not
-/// told who asks either.
-fn one_caller(mut request: Request<Body>) -> Request<Body> {
-    let caller = Principal::new("gateway", "whoever reaches it").with_credential(b"");
-    request.extensions_mut().insert(caller);
-    request
 }
 
 /// What the line of the log will say of a request, noted down on its way.
