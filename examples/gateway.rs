@@ -210,7 +210,7 @@ impl Policy for Marking {
         let marks = request.extensions().get::<Arc<Marks>>().cloned();
         if let Some(marks) = &marks {
             let message = request.body();
-            let target = message.target().as_deref().map(without_query);
+            let target = message.target().map(without_query);
             let cacheable = self.cache.query(request).is_some();
             let _ = marks.request.set((message.method().to_owned(), target, cacheable));
         }

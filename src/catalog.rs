@@ -65,6 +65,12 @@ pub struct ToolFacts {
     pub required_capabilities: ClientCapabilities,
     /// The scopes that a caller needs to call the tool, and to see it in lists.
     pub scopes: Scopes,
+    /// The JSON Schema of the structured content of results (`outputSchema`) as JSON text; `None` if the tool has none, or
+    /// if the catalog was not told.
+    ///
+    /// No layer checks results against it: a server MUST conform to it, and clients SHOULD check
+    /// (`server/tools`, "Output Schema"). It is here for policies of your own, in front of servers whose word is not enough.
+    pub output_schema: Option<Box<str>>,
 }
 
 impl ToolFacts {

@@ -21,7 +21,7 @@
 //! | [`LimitsLayer`] | [`with_limits`](Stack::with_limits) | the arguments | | a result with `isError`, or 400 -32602 |
 #![cfg_attr(
     feature = "cache",
-    doc = "| [`CacheLayer`](crate::layers::CacheLayer) | [`with_cache`](Stack::with_cache) | the principal, `ttlMs`, `cacheScope` | what is kept | |"
+    doc = "| [`CacheLayer`] | [`with_cache`](Stack::with_cache) | the principal, `ttlMs`, `cacheScope` | what is kept | |"
 )]
 //! | [`RequestStateLayer`] | [`with_request_state`](Stack::with_request_state) | the principal, `requestState` | `requestState` | 400 -32602 |
 //!

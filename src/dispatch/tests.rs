@@ -283,6 +283,17 @@ async fn typed_arguments_are_read_and_their_faults_shown() {
     }
 }
 
+#[test]
+fn the_catalog_tells_the_output_schema() {
+    let server = Dispatch::builder("s", "1")
+        .tool(tool("a").with_output_schema(json!({"type": "array"})))
+        .tool(tool("b"))
+        .build()
+        .unwrap();
+    let schema = |name| server.tool(name, &Extensions::new()).unwrap().output_schema.clone();
+    assert_eq!((schema("a").as_deref(), schema("b")), (Some(r#"{"type":"array"}"#), None));
+}
+
 #[cfg(feature = "schema")]
 #[tokio::test]
 async fn structured_content_is_checked_against_the_output_schema() {

@@ -377,12 +377,14 @@ impl Tool {
             Some(schema) => Some(Validator::new(&name, schema)?),
             None => None,
         };
+        let output_schema = self.definition.get("outputSchema").map(|schema| schema.to_string().into());
         self.definition.insert("inputSchema".to_owned(), schema);
         Ok(ToolEntry {
             definition: serde_json::to_string(&self.definition)?.into(),
             facts: Arc::new(ToolFacts {
                 required_capabilities: self.required_capabilities,
                 scopes: self.scopes,
+                output_schema,
                 ..facts
             }),
             input: self.validates.then_some(input),

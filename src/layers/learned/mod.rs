@@ -9,7 +9,8 @@
 //!   others between the two.
 //!
 //! # Rules
-//! 1. What is known of a tool comes from a `tools/list` result, however it was framed: the `x-mcp-header` annotations, and
+//! 1. What is known of a tool comes from a `tools/list` result, however it was framed: the `x-mcp-header` annotations, the
+//!    `outputSchema`, which is told and [not applied](ToolFacts::output_schema), and
 //!    the scopes that [`with_scopes`](LearnedCatalog::with_scopes) finds in it. A tool whose annotations break a rule, or
 //!    that is listed twice, is none (`basic/transports/streamable-http`, "Schema Extension").
 //! 2. What one caller was told is not held against another one: lists are kept as the [cache](crate::layers::cache) keeps

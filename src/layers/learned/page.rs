@@ -140,7 +140,9 @@ fn facts(name: &str, tool: Raw<'_>, scopes_of: Option<&ScopesOf>) -> Option<Arc<
     let facts = ToolFacts::from_listed(tool).inspect_err(
         |reason| tracing::warn!(tool = shorten(name), %reason, "forgot a tool that is listed wrongly"),
     );
-    let facts = facts.ok()?;
+    // One that is given twice is none: which of the two counts, two readers would answer differently.
+    let output_schema = member(tool, "outputSchema").ok().flatten().map(|schema| schema.text().into());
+    let facts = ToolFacts { output_schema, ..facts.ok()? };
     let Some(scopes_of) = scopes_of else { return Some(Arc::new(facts)) };
     let scopes = scopes_of(tool);
     match scopes.check() {

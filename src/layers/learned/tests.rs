@@ -638,6 +638,36 @@ async fn scopes_that_the_upstream_hints_at_decide_lists_and_calls_alike() {
     assert_eq!(world.seen(), ["tools/list ", "tools/call read"]);
 }
 
+#[tokio::test]
+async fn the_schema_of_results_is_told_as_it_is_written() {
+    const LIST: &str = r#"{"resultType":"complete","tools":[{"name":"sql","outputSchema":{ "type":"object","minimum":1.0 }},
+        {"name":"none"},{"name":"twice","outputSchema":{},"outputSchema":true}]}"#;
+    let bottom = service_fn(async |request: Request<Message>| {
+        let result = RawObject::parse(LIST).unwrap();
+        Ok::<_, Infallible>(Response::new(Reply::Answer(Answer::result(
+            request.body().id().cloned(),
+            result,
+        ))))
+    });
+    let catalog = LearnedCatalog::new(ResponseCache::new("u"));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let inner = {
+        let (catalog, told) = (catalog.clone(), Arc::clone(&told));
+        service_fn(move |request: Request<Message>| {
+            let tool = request.body().target().unwrap().to_owned();
+            let facts = catalog.tool(&tool, request.extensions()).expect("is known");
+            told.lock().unwrap().push(facts.output_schema.as_deref().map(str::to_owned));
+            std::future::ready(Ok::<_, Infallible>(done(&request)))
+        })
+    };
+    let service = catalog.look_up(bottom).layer(inner);
+    for tool in ["sql", "none", "twice"] {
+        assert_eq!(service.clone().oneshot(call("ada", tool, "")).await.unwrap().status(), 200);
+    }
+    let schema = r#"{ "type":"object","minimum":1.0 }"#.to_owned();
+    assert_eq!(*told.lock().unwrap(), [Some(schema), None, None]);
+}
+
 /// Lists two tools, and hints at scopes if it is asked to.
 fn hinting(request: &Request<Message>) -> Response<Reply> {
     let tools = json!({"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private",
