@@ -348,19 +348,29 @@ async fn a_hidden_tool_is_told_by_no_layer() {
         .unwrap()
         .service(server);
     let hidden = Call::right().header("authorization", "Bearer bob");
-    let mut unknown = hidden.clone().header("mcp-name", "none");
-    unknown.body["params"]["name"] = "none".into();
-    let (status, body) = unknown.send(&service).await;
-    assert_eq!((status, body["error"]["code"].as_i64()), (400, Some(-32602)));
-    let expected = (status, body.to_string().replace("none", "drop"));
     // Neither by its headers nor by the capabilities that it needs.
     let mut poor = hidden.clone();
     poor.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
-    for call in [hidden.clone(), hidden.header("mcp-param-region", "us"), poor] {
-        let (status, body) = call.send(&service).await;
+    let calls_of_it = [hidden.clone(), hidden.clone().header("mcp-param-region", "us"), poor];
+    assert_told_like_an_unknown_tool(&service, hidden, calls_of_it).await;
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+}
+
+/// `calls` of the tool `drop` are answered as one of a tool that does not exist is, which is else like `hidden`.
+async fn assert_told_like_an_unknown_tool(
+    service: &impl McpService,
+    hidden: Call,
+    calls: impl IntoIterator<Item = Call>,
+) {
+    let mut unknown = hidden.header("mcp-name", "none");
+    unknown.body["params"]["name"] = "none".into();
+    let (status, body) = unknown.send(service).await;
+    assert_eq!((status, body["error"]["code"].as_i64()), (400, Some(-32602)));
+    let expected = (status, body.to_string().replace("none", "drop"));
+    for call in calls {
+        let (status, body) = call.send(service).await;
         assert_eq!((status, body.to_string()), expected);
     }
-    assert_eq!(calls.load(Ordering::Relaxed), 0);
 }
 
 /// What a server that somebody else wrote has been asked.
@@ -447,15 +457,8 @@ async fn what_is_learned_serves_headers_and_scopes_and_what_is_refused_anyway_is
 async fn a_learned_tool_that_is_hidden_is_told_by_no_layer() {
     let (service, _) = learning(hints(), ScopeRules::new().with_hidden_denials(true));
     let hidden = Call::right().header("authorization", "Bearer bob");
-    let mut unknown = hidden.clone().header("mcp-name", "none");
-    unknown.body["params"]["name"] = "none".into();
-    let (status, body) = unknown.send(&service).await;
-    assert_eq!((status, body["error"]["code"].as_i64()), (400, Some(-32602)));
-    let expected = (status, body.to_string().replace("none", "drop"));
-    for call in [hidden.clone(), hidden.header("mcp-param-region", "us")] {
-        let (status, body) = call.send(&service).await;
-        assert_eq!((status, body.to_string()), expected);
-    }
+    let calls_of_it = [hidden.clone(), hidden.clone().header("mcp-param-region", "us")];
+    assert_told_like_an_unknown_tool(&service, hidden, calls_of_it).await;
 }
 
 #[tokio::test]
