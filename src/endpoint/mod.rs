@@ -215,7 +215,7 @@ where
             Some(error) => Err(error),
         };
         let (parts, body) = request.into_parts();
-        let accepts = match negotiate::check(&parts, body.size_hint().lower(), self.settings.max_body_bytes) {
+        let accepts = match negotiate::check(&parts, &body.size_hint(), self.settings.max_body_bytes) {
             Ok(accepts) => accepts,
             Err(rejection) => return EndpointFuture::refused(rejection, &parts.method),
         };

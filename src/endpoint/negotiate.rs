@@ -3,6 +3,7 @@
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
+use http_body::SizeHint;
 
 use crate::media::{self, is_plain, split};
 use crate::rejection::Rejection;
@@ -17,10 +18,11 @@ pub(super) struct Accepts {
     pub(super) sse: bool,
 }
 
-/// Everything that is decided before the body is read. `known` is what the body itself says that it has at least.
-pub(super) fn check(parts: &Parts, known: u64, max_body_bytes: usize) -> Result<Accepts, Rejection> {
+/// Everything that is decided before the body is read. `size` is what the body itself says of its length.
+pub(super) fn check(parts: &Parts, size: &SizeHint, max_body_bytes: usize) -> Result<Accepts, Rejection> {
     let max = u64::try_from(max_body_bytes).unwrap_or(u64::MAX);
-    if known > max || declares_more_than(&parts.headers, max) {
+    // A body that knows its length, such as those of hyper, knows it better than the header.
+    if size.lower() > max || (size.exact().is_none() && declares_more_than(&parts.headers, max)) {
         return Err(too_large(max_body_bytes));
     }
     if parts.method != Method::POST {

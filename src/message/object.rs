@@ -32,9 +32,36 @@ const FEW: usize = 16;
 pub struct RawObject {
     /// What the spans point into.
     source: ByteString,
-    /// Where the whole object stands in `source`, as long as nothing has been edited.
-    whole: Option<Span>,
+    intact: Intact,
     members: Vec<Member>,
+}
+
+/// How much of the source still is what the object says.
+#[derive(Clone, Copy, Default)]
+enum Intact {
+    #[default]
+    Nothing,
+    /// All of it: it stands here.
+    Whole(Span),
+    /// All that follows the value of the first member, which is another number now.
+    AfterNumber(Span),
+}
+
+/// A piece of an object that can be given away as it is.
+pub(super) struct Piece {
+    pub(super) place: Place,
+    pub(super) text: ByteString,
+    /// Whether the brace that closes the answer around the object is the last byte of the text.
+    pub(super) closes: bool,
+}
+
+/// Which part of an object is written elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// What is intact of the source.
+    Intact,
+    /// The value of the member with this number.
+    Value(usize),
 }
 
 #[derive(Clone)]
@@ -275,10 +302,32 @@ impl RawObject {
         self.put(name, Text::Shared(text));
     }
 
-    /// Gives the member `name` a number, without an allocation if it is there already.
+    /// Gives the member `name` a number, without an allocation if it is there already. If it is the first, what follows
+    /// it can still be given away in one piece.
     #[cfg(feature = "cache")]
     pub(crate) fn set_number(&mut self, name: &str, number: u64) {
+        let intact = match (self.intact, self.members.first()) {
+            (intact, Some(first)) if first.name.is(name, &self.source) => intact.after(&first.value),
+            _ => Intact::Nothing,
+        };
         self.put(name, Text::Digits(Digits::of(number)));
+        self.intact = intact;
+    }
+
+    /// The same object on a text of its own, with the member `first` before the others. The text goes on with the brace
+    /// that closes an answer, so that both can be given away in one piece.
+    #[cfg(feature = "cache")]
+    pub(crate) fn detached(mut self, first: &str) -> Result<Self, NotAnObject> {
+        if let Some(at) = self.members.iter().position(|member| member.name.is(first, &self.source)) {
+            self.members[..=at].rotate_right(1);
+            self.intact = Intact::Nothing;
+        }
+        let mut text = String::with_capacity(self.written_len() + 1);
+        self.write_to(&mut text);
+        text.push('}');
+        let source = ByteString::from(text);
+        let object = Self::parse(source.slice_ref(&source[..source.len() - 1]))?;
+        Ok(Self { source, ..object })
     }
 
     /// Adds a member whose name is known not to be there and needs no escapes; `text` must be valid JSON.
@@ -299,12 +348,12 @@ impl RawObject {
 
     fn push(&mut self, name: &'static str, value: Text) {
         debug_assert!(self.get(name).is_none(), "{name} is there already");
-        self.whole = None;
+        self.intact = Intact::Nothing;
         self.members.push(Member { name: Text::Static(name), value });
     }
 
     fn put(&mut self, name: &str, value: Text) {
-        self.whole = None;
+        self.intact = Intact::Nothing;
         let source = &self.source;
         match self.members.iter_mut().find(|member| member.name.is(name, source)) {
             Some(member) => member.value = value,
@@ -324,54 +373,64 @@ impl RawObject {
         self.members.retain(|member| keep(member.name.of(source), Raw(member.value.of(source))));
         let removed = self.members.len() < before;
         if removed {
-            self.whole = None;
+            self.intact = Intact::Nothing;
         }
         removed
     }
 
     /// Appends the object as JSON text.
     pub(crate) fn write_to(&self, out: &mut String) {
-        if let Some(whole) = self.whole {
-            out.push_str(whole.of(&self.source));
-            return;
-        }
-        self.write_members(None, out);
+        self.write_around(None, out);
     }
 
-    /// The longest piece of at least `at_least` bytes that can be given away as it is: where it stands among the
-    /// members, or `None` in its place for the whole object, and the piece.
-    pub(super) fn longest(&self, at_least: usize) -> Option<(Option<usize>, ByteString)> {
-        if let Some(whole) = self.whole {
-            let text = whole.of(&self.source);
-            return (text.len() >= at_least).then(|| (None, self.source.slice_ref(text)));
+    /// The longest piece of at least `at_least` bytes that can be given away as it is.
+    pub(super) fn longest(&self, at_least: usize) -> Option<Piece> {
+        if let Intact::Whole(mut span) | Intact::AfterNumber(mut span) = self.intact {
+            if span.len() < at_least {
+                return None;
+            }
+            let closes = self.source.as_bytes().get(span.end as usize) == Some(&b'}');
+            span.end += u32::from(closes);
+            return Some(Piece { place: Place::Intact, text: self.shared(&Text::Source(span)), closes });
         }
         let lengths = self.members.iter().map(|member| member.value.len());
         let (longest, length) = lengths.enumerate().max_by_key(|&(_, length)| length)?;
-        (length >= at_least).then(|| (Some(longest), self.shared(&self.members[longest].value)))
+        let piece = || {
+            let text = self.shared(&self.members[longest].value);
+            Piece { place: Place::Value(longest), text, closes: false }
+        };
+        (length >= at_least).then(piece)
     }
 
-    /// Appends the object without the value that stands in the place `left_out`; says where it belongs in `out`.
-    pub(super) fn write_around(&self, left_out: Option<usize>, out: &mut String) -> usize {
-        let Some(left_out) = left_out else { return out.len() };
-        self.write_members(Some(left_out), out)
+    /// Appends the object without what is written elsewhere; says where that belongs in `out`.
+    pub(super) fn write_around(&self, left_out: Option<Place>, out: &mut String) -> usize {
+        let intact = match self.intact {
+            Intact::Nothing => return self.write_members(left_out, out),
+            Intact::Whole(whole) => whole,
+            Intact::AfterNumber(rest) => {
+                out.push('{');
+                self.write_member_until_value(0, out);
+                out.push_str(self.members[0].value.of(&self.source));
+                rest
+            }
+        };
+        let gap = out.len();
+        if left_out.is_none() {
+            out.push_str(intact.of(&self.source));
+        }
+        gap
     }
 
-    /// Appends the members one by one, but for the value that stands in the place `left_out`; says where it belongs.
-    fn write_members(&self, left_out: Option<usize>, out: &mut String) -> usize {
+    /// Appends the members one by one, but for the value that is written elsewhere; says where that belongs.
+    fn write_members(&self, left_out: Option<Place>, out: &mut String) -> usize {
         let mut gap = out.len();
         out.push('{');
-        for (index, member) in self.members.iter().enumerate() {
-            if index > 0 {
+        for (at, member) in self.members.iter().enumerate() {
+            if at > 0 {
                 out.push(',');
             }
-            let name = member.name.of(&self.source);
-            match member.name {
-                // It had no escapes, and needs none.
-                Text::Source(_) | Text::Static(_) => write_quoted(name, out),
-                Text::Shared(_) | Text::Digits(_) => write_string(name, out),
-            }
-            out.push(':');
-            if Some(index) == left_out {
+            self.write_member_until_value(at, out);
+            if left_out == Some(Place::Value(at)) {
                 gap = out.len();
             } else {
                 out.push_str(member.value.of(&self.source));
@@ -381,16 +440,39 @@ impl RawObject {
         gap
     }
 
+    fn write_member_until_value(&self, at: usize, out: &mut String) {
+        let name = &self.members[at].name;
+        match name {
+            // It had no escapes, and needs none.
+            Text::Source(_) | Text::Static(_) => write_quoted(name.of(&self.source), out),
+            Text::Shared(_) | Text::Digits(_) => write_string(name.of(&self.source), out),
+        }
+        out.push(':');
+    }
+
     /// About how many bytes [`write_to`](Self::write_to) will add: exact but for escapes in names.
     pub(crate) fn written_len(&self) -> usize {
-        match self.whole {
-            Some(whole) => whole.of(&self.source).len(),
-            None if self.members.is_empty() => 2,
+        let member = |member: &Member| member.name.len() + member.value.len() + 4;
+        match self.intact {
+            Intact::Whole(whole) => whole.len(),
+            Intact::AfterNumber(rest) => self.members.first().map_or(0, member) + rest.len(),
+            Intact::Nothing if self.members.is_empty() => 2,
             // One comma less than there are members.
-            None => {
-                let members = self.members.iter();
-                1 + members.map(|member| member.name.len() + member.value.len() + 4).sum::<usize>()
+            Intact::Nothing => 1 + self.members.iter().map(member).sum::<usize>(),
+        }
+    }
+}
+
+impl Intact {
+    /// What is left when the value `first` of the first member becomes a number.
+    #[cfg(feature = "cache")]
+    fn after(self, first: &Text) -> Self {
+        match (self, first) {
+            (Self::Whole(whole), Text::Source(value)) => {
+                Self::AfterNumber(Span { start: value.end, end: whole.end })
             }
+            (Self::AfterNumber(rest), _) => Self::AfterNumber(rest),
+            _ => Self::Nothing,
         }
     }
 }
@@ -485,7 +567,7 @@ impl Opened {
     pub(super) fn into_object(self, source: ByteString) -> Result<RawObject, NotAnObject> {
         match duplicate(&self.members, &source) {
             Some(duplicate) => Err(NotAnObject::Duplicate(duplicate.to_owned())),
-            None => Ok(RawObject { whole: Some(self.whole), members: self.members, source }),
+            None => Ok(RawObject { intact: Intact::Whole(self.whole), members: self.members, source }),
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::Message;
 use super::id::RequestId;
-use super::object::{RawObject, write_string};
+use super::object::{Piece, RawObject, write_string};
 use super::raw::Raw;
 
 /// A part of a result that is at least this long is sent from where it lies; shorter ones are cheaper to copy.
@@ -198,7 +198,7 @@ impl Answer {
             Ok(result) if length > SHARED_FROM => result.longest(SHARED_FROM).map(|found| (result, found)),
             _ => None,
         };
-        let Some((result, (place, piece))) = found else {
+        let Some((result, Piece { place, text: piece, closes })) = found else {
             let mut text = String::with_capacity(length);
             self.write_to(&mut text);
             return [text.into(), Bytes::new(), Bytes::new()];
@@ -206,7 +206,10 @@ impl Answer {
         let mut text = String::with_capacity(length.saturating_sub(piece.len()));
         self.write_head(&mut text);
         text.push_str(",\"result\":");
-        let gap = result.write_around(place, &mut text);
+        let gap = result.write_around(Some(place), &mut text);
+        if closes {
+            return [text.into(), piece.into_bytes(), Bytes::new()];
+        }
         text.push('}');
         let mut before = Bytes::from(text);
         let after = before.split_off(gap);

@@ -12,6 +12,7 @@
 //! }
 //! ```
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ macro_rules! cache_store_contract {
 #[must_use]
 pub fn key(upstream: &str, method: &str, param: Option<&str>, partition: Option<&str>) -> CacheKey {
     CacheKey {
-        upstream: upstream.into(),
+        upstream: Arc::<str>::from(upstream).into(),
         revision: Revision::V2026_07_28,
         operation: Operation::of(method).expect("a method that can be cached"),
         param: param.map(ByteString::from),
@@ -80,7 +81,7 @@ pub fn key(upstream: &str, method: &str, param: Option<&str>, partition: Option<
 pub fn entry(key: &CacheKey, text: &str) -> Entry {
     let stamp = Stamp { requested: 1, received: 2, ttl: 3_600_000, writer: 4, generation: 5 };
     let result = RawObject::parse(text.to_owned()).expect("a JSON object");
-    Entry::new(key.clone(), stamp, result, text.len())
+    Entry::new(key.clone(), stamp, result)
 }
 
 async fn put(store: &impl CacheStore, key: &CacheKey, text: &str) {

@@ -64,9 +64,8 @@ impl fmt::Display for BadEntry {
 impl std::error::Error for BadEntry {}
 
 impl Entry {
-    /// `text` must be the text of `result`.
-    pub(crate) fn new(key: CacheKey, stamp: Stamp, result: RawObject, length: usize) -> Self {
-        Self(Arc::new(Inner { key, result, stamp, length }))
+    pub(crate) fn new(key: CacheKey, stamp: Stamp, result: RawObject) -> Self {
+        Self(Arc::new(Inner { key, length: result.written_len(), result, stamp }))
     }
 
     /// What it is found by.
@@ -139,10 +138,9 @@ impl Entry {
         if header.key != hex(&key.digest()) {
             return Err(BadEntry("it belongs to another key"));
         }
-        let length = result.len();
         let result = RawObject::parse(text.slice_ref(result))
             .map_err(|_| BadEntry("its result is not a JSON object"))?;
-        Ok(Self::new(key.detached(), header.stamp, result, length))
+        Ok(Self::new(key.detached(), header.stamp, result))
     }
 }
 

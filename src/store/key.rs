@@ -1,7 +1,7 @@
 //! What an entry is found by, and what makes entries invalid.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use bytestring::ByteString;
@@ -18,7 +18,7 @@ use crate::protocol::{Revision, method};
 /// Specification: `server/utilities/caching`, "Cache Key".
 #[derive(Clone, PartialEq, Eq)]
 pub struct CacheKey {
-    pub(crate) upstream: Arc<str>,
+    pub(crate) upstream: Upstream,
     pub(crate) revision: Revision,
     pub(crate) operation: Operation,
     /// The cursor of a list or the URI of a read, decoded. An empty cursor is a cursor.
@@ -30,14 +30,54 @@ pub struct CacheKey {
 /// Every part counts, in few and short pieces: this is most of what it costs to find an entry.
 impl Hash for CacheKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.upstream.hash(state);
-        state.write_u8(self.operation as u8);
-        state.write_u8(self.revision as u8);
-        self.param.as_deref().hash(state);
+        state.write_u64(
+            self.upstream.hash
+                ^ u64::from_le_bytes([self.operation as u8, self.revision as u8, 0, 0, 0, 0, 0, 0]),
+        );
+        if let Some(param) = self.param() {
+            param.hash(state);
+        }
         // A part of a digest tells as much as the whole, where equality is looked at as well.
         if let Some(digest) = &self.partition {
             state.write(&digest.as_bytes()[..8]);
         }
+    }
+}
+
+/// The name of an upstream, with its hash: there are few of them, and each request needs it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Upstream {
+    name: Arc<str>,
+    hash: u64,
+}
+
+impl Upstream {
+    /// Differs between names as a rule; the same for equal ones.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl Hash for Upstream {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl From<Arc<str>> for Upstream {
+    fn from(name: Arc<str>) -> Self {
+        // Whoever configures a server chooses the names: nobody makes them collide.
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Self { hash: hasher.finish(), name }
+    }
+}
+
+impl std::ops::Deref for Upstream {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.name
     }
 }
 
@@ -146,7 +186,7 @@ impl fmt::Debug for CacheKey {
     /// A cursor or URI may be a secret, and is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CacheKey")
-            .field("upstream", &self.upstream)
+            .field("upstream", &self.upstream())
             .field("method", &self.method())
             .field("private", &self.partition.is_some())
             .finish_non_exhaustive()
@@ -214,7 +254,7 @@ mod tests {
 
     fn key(upstream: &str, param: Option<&str>) -> CacheKey {
         CacheKey {
-            upstream: upstream.into(),
+            upstream: Arc::<str>::from(upstream).into(),
             revision: Revision::V2026_07_28,
             operation: Operation::Tools,
             param: param.map(ByteString::from),

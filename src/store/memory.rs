@@ -10,6 +10,7 @@ use std::time::Duration;
 use moka::notification::RemovalCause;
 use moka::sync::Cache;
 
+use super::key::Upstream;
 use super::{CacheKey, CacheStore, Entry, Invalidation};
 use crate::body::BoxError;
 
@@ -45,7 +46,7 @@ struct Index(Mutex<HashMap<Group, HashSet<CacheKey>>>);
 /// Everything that the same invalidations cover: upstream, method, and for reads the URI.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Group {
-    upstream: Arc<str>,
+    upstream: Upstream,
     method: &'static str,
     uri: Option<bytestring::ByteString>,
 }
@@ -53,11 +54,7 @@ struct Group {
 impl Group {
     fn of(key: &CacheKey) -> Self {
         let read = key.operation == super::key::Operation::Read;
-        Self {
-            upstream: Arc::clone(&key.upstream),
-            method: key.method(),
-            uri: key.param.clone().filter(|_| read),
-        }
+        Self { upstream: key.upstream.clone(), method: key.method(), uri: key.param.clone().filter(|_| read) }
     }
 
     fn is_covered(&self, upstream: &str, what: &Invalidation, keys: &HashSet<CacheKey>) -> bool {
@@ -93,7 +90,7 @@ impl Index {
         let mut index = self.lock();
         if let Invalidation::Resource(uri) = what {
             let group = Group {
-                upstream: upstream.into(),
+                upstream: Arc::<str>::from(upstream).into(),
                 method: super::key::Operation::Read.method(),
                 uri: Some(uri.clone()),
             };

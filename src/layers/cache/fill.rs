@@ -208,10 +208,9 @@ impl<S: CacheStore> ResponseCache<S> {
             writer: self.generations().writer(),
             generation: query.generation,
         };
-        // A text of its own: the one that the result came in may be longer, and would be kept as a whole.
-        let text = self.without_call(result).to_string();
-        let length = text.len();
-        Some(Entry::new(key, stamp, RawObject::parse(text).ok()?, length))
+        // A text of its own: the one that the result came in may be longer, and would be kept as a whole. What differs
+        // between hits goes first, so that they share the rest.
+        Some(Entry::new(key, stamp, self.without_call(result).detached("ttlMs").ok()?))
     }
 
     /// The result without what belongs to the one response that it came in.

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Timestamp;
+use crate::store::key::{Operation, Upstream};
 use crate::store::{CacheKey, Invalidation};
 
 /// How many counters there are. Two topics that share one invalidate each other, which costs a miss now and then and
@@ -31,10 +32,11 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Topics([usize; 2]);
 
-/// What an invalidation is about, within an upstream.
-#[derive(Hash)]
+/// What is counted for itself, within an upstream.
+#[derive(Clone, Copy)]
 enum Topic<'a> {
-    Method(&'static str),
+    Everything,
+    Method(Operation),
     Read(&'a str),
 }
 
@@ -49,9 +51,16 @@ impl Generations {
         self.writer
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash are as good as others")]
-    fn slot(&self, upstream: &str, topic: Option<&Topic<'_>>) -> usize {
-        self.hasher.hash_one((upstream, topic)) as usize % SLOTS
+    fn slot(&self, upstream: &Upstream, topic: Topic<'_>) -> usize {
+        let topic = match topic {
+            Topic::Everything => 0,
+            Topic::Method(operation) => 1 + operation as u64,
+            // A server's users choose URIs, and must not be able to choose those that share a slot.
+            Topic::Read(uri) => self.hasher.hash_one(uri),
+        };
+        // The golden ratio spreads neighbours, and its product is best in the upper bits.
+        let spread = upstream.hash().wrapping_add(topic).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (spread >> (u64::BITS - SLOTS.trailing_zeros())) as usize
     }
 
     fn of(&self, topics: Topics) -> [&Slot; 2] {
@@ -60,11 +69,11 @@ impl Generations {
 
     /// Where the changes that cover `key` are counted: the same for all partitions.
     pub(super) fn topics(&self, key: &CacheKey) -> Topics {
-        let topic = match key.param() {
-            Some(uri) if key.method() == crate::protocol::method::RESOURCES_READ => Topic::Read(uri),
-            _ => Topic::Method(key.method()),
+        let topic = match (key.operation, key.param()) {
+            (Operation::Read, Some(uri)) => Topic::Read(uri),
+            (operation, _) => Topic::Method(operation),
         };
-        Topics([self.slot(key.upstream(), None), self.slot(key.upstream(), Some(&topic))])
+        Topics([self.slot(&key.upstream, Topic::Everything), self.slot(&key.upstream, topic)])
     }
 
     /// A number that is another after each invalidation that covers the topics. Counters only grow, so their sum stays the
@@ -80,22 +89,21 @@ impl Generations {
     }
 
     /// What is covered is invalid when this returns.
-    pub(super) fn bump(&self, upstream: &str, what: &Invalidation, now: Timestamp) {
-        use crate::protocol::method::{PROMPTS_LIST, RESOURCES_LIST, RESOURCES_TEMPLATES_LIST, TOOLS_LIST};
-        let bump = |topic: Option<Topic<'_>>| {
-            let slot = &self.slots[self.slot(upstream, topic.as_ref())];
+    pub(super) fn bump(&self, upstream: &Upstream, what: &Invalidation, now: Timestamp) {
+        let bump = |topic: Topic<'_>| {
+            let slot = &self.slots[self.slot(upstream, topic)];
             slot.at.fetch_max(now.as_millis(), Ordering::SeqCst);
             slot.count.fetch_add(1, Ordering::SeqCst);
         };
         match what {
-            Invalidation::Tools => bump(Some(Topic::Method(TOOLS_LIST))),
-            Invalidation::Prompts => bump(Some(Topic::Method(PROMPTS_LIST))),
+            Invalidation::Tools => bump(Topic::Method(Operation::Tools)),
+            Invalidation::Prompts => bump(Topic::Method(Operation::Prompts)),
             Invalidation::Resources => {
-                bump(Some(Topic::Method(RESOURCES_LIST)));
-                bump(Some(Topic::Method(RESOURCES_TEMPLATES_LIST)));
+                bump(Topic::Method(Operation::Resources));
+                bump(Topic::Method(Operation::Templates));
             }
-            Invalidation::Resource(uri) => bump(Some(Topic::Read(uri))),
-            Invalidation::Everything => bump(None),
+            Invalidation::Resource(uri) => bump(Topic::Read(uri)),
+            Invalidation::Everything => bump(Topic::Everything),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::tendency::Tendencies;
 use super::untold::Untold;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::message::{Answer, Message, RequestId};
+use crate::store::key::Upstream;
 use crate::store::{CacheKey, CacheStore, Entry, Invalidation, MemoryStore};
 
 /// What all caches over one store share.
@@ -68,7 +69,7 @@ pub(super) struct Shared<S> {
 /// ```
 pub struct ResponseCache<S = MemoryStore> {
     pub(super) shared: Arc<Shared<S>>,
-    upstream: Arc<str>,
+    upstream: Upstream,
     settings: Arc<Settings>,
     counters: Arc<Counters>,
 }
@@ -77,7 +78,7 @@ impl<S> Clone for ResponseCache<S> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
-            upstream: Arc::clone(&self.upstream),
+            upstream: self.upstream.clone(),
             settings: Arc::clone(&self.settings),
             counters: Arc::clone(&self.counters),
         }
@@ -163,7 +164,7 @@ impl<S: CacheStore> ResponseCache<S> {
                 untold: Untold::default(),
                 failing: AtomicBool::new(false),
             }),
-            upstream: upstream.into(),
+            upstream: upstream.into().into(),
             settings: Arc::default(),
             counters: Arc::default(),
         }
@@ -180,7 +181,7 @@ impl<S: CacheStore> ResponseCache<S> {
     /// ```
     #[must_use]
     pub fn for_upstream(&self, upstream: impl Into<Arc<str>>) -> Self {
-        Self { upstream: upstream.into(), counters: Arc::default(), ..self.clone() }
+        Self { upstream: upstream.into().into(), counters: Arc::default(), ..self.clone() }
     }
 
     pub(super) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -206,8 +207,8 @@ impl<S: CacheStore> ResponseCache<S> {
         self.counters.read(self.shared.store.evictions())
     }
 
-    pub(super) fn upstream_shared(&self) -> Arc<str> {
-        Arc::clone(&self.upstream)
+    pub(super) fn upstream_shared(&self) -> Upstream {
+        self.upstream.clone()
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -236,7 +237,7 @@ impl<S: CacheStore> ResponseCache<S> {
 
     /// What is kept for this query and still fresh.
     pub async fn lookup(&self, query: &Query) -> Option<Hit> {
-        let hit = match self.lookup_now(query) {
+        let hit = match self.lookup_at(query, self.now()) {
             Some(hit) => Some(hit),
             None => self.find(query).await.hit,
         };
@@ -254,12 +255,11 @@ impl<S: CacheStore> ResponseCache<S> {
         })
     }
 
-    /// The same as far as the store can tell at once.
-    pub(super) fn lookup_now(&self, query: &Query) -> Option<Hit> {
+    /// The same at the time `now`, as far as the store can tell at once.
+    pub(super) fn lookup_at(&self, query: &Query, now: Timestamp) -> Option<Hit> {
         if query.refresh {
             return None;
         }
-        let now = self.now();
         query.keys().find_map(|key| {
             let entry = self.shared.store.peek(key)?;
             match self.judge(key, query.topics, &entry, now) {
@@ -383,7 +383,7 @@ fn is_below(uri: &str, ancestor: &str) -> bool {
 impl<S> fmt::Debug for ResponseCache<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseCache")
-            .field("upstream", &self.upstream)
+            .field("upstream", &&*self.upstream)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

@@ -93,7 +93,7 @@ where
 
     fn call(&mut self, request: Request<Message>) -> Self::Future {
         let state = match self.cache.query(&request) {
-            Some(query) => match self.cache.lookup_now(&query) {
+            Some(query) => match self.cache.lookup_at(&query, query.requested) {
                 Some(hit) => {
                     count(&self.cache.counters().hits);
                     State::Hit { response: Some(answer(hit, request.body().id().cloned())) }

@@ -47,9 +47,9 @@ impl Untold {
         self.upstreams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, upstream: &Arc<str>, what: &Invalidation) {
+    pub(super) fn add(&self, upstream: &str, what: &Invalidation) {
         let mut upstreams = self.lock();
-        let pending = upstreams.entry(Arc::clone(upstream)).or_default();
+        let pending = upstreams.entry(upstream.into()).or_default();
         let is_new = !pending.notes.contains_key(what);
         let what = if pending.notes.contains_key(&Invalidation::Everything)
             || (is_new && pending.notes.len() == MOST)
@@ -182,7 +182,7 @@ mod tests {
             Invalidation::Everything,
         ] {
             let untold = Untold::default();
-            untold.add(&Arc::from("up"), &what);
+            untold.add("up", &what);
             for key in &keys {
                 assert_eq!(
                     untold.covers(key),

@@ -75,6 +75,11 @@ fn answered(request: &Request<Message>, result: RawObject) -> Response<Reply> {
     Response::new(Reply::Answer(Answer::result(request.body().id().cloned(), result)))
 }
 
+/// Whether the answer to this request is there at once.
+fn is_kept<S: CacheStore>(cache: &ResponseCache<S>, request: &Request<Message>) -> bool {
+    cache.lookup_at(&cache.query(request).unwrap(), cache.now()).is_some()
+}
+
 type Say = dyn Fn(&Request<Message>, usize) -> Result<Response<Reply>, BoxError> + Send + Sync;
 
 /// An inner service that does as it is told, counts its calls, and can be held up.
