@@ -69,6 +69,11 @@ impl RequestId {
         }
     }
 
+    /// How many bytes the text has.
+    pub(super) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
     /// The JSON text: a quoted string or the digits of an integer.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytestring::ByteString;
 
-use super::object::{Opened, RawObject};
+use super::object::RawObject;
 use super::raw::{Kind, Raw};
 use super::reply::ErrorObject;
 use super::scan::{SyntaxError, scan};
@@ -46,31 +46,32 @@ impl Incoming {
         if u32::try_from(text.len()).is_err() {
             return Err(because("it is longer than 4 GiB"));
         }
-        let mut result = None;
-        let envelope = scan(&text, |scanner| {
+        let (mut envelope, mut result) = (RawObject::on(text.clone()), None);
+        let mut all = true;
+        let first = scan(&text, |scanner| {
             let first = scanner.peek();
             if first != Some(b'{') {
-                return scanner.value(0).map(|_| Err(first));
+                return scanner.value(0).map(|_| first);
             }
-            let envelope = Opened::read(scanner, &text, 0, MAX_MEMBERS, |scanner, name| {
-                if *name.decoded(&text) != *b"result" || scanner.peek() != Some(b'{') {
+            all = envelope.read(scanner, 0, MAX_MEMBERS, |scanner, name| {
+                if !name.is("result", &text) || scanner.peek() != Some(b'{') {
                     return Ok(None);
                 }
-                let opened = Opened::read(scanner, &text, 1, usize::MAX, |_, _| Ok(None))?;
-                let span = opened.span();
-                result = Some(opened);
-                Ok(Some(span))
-            });
-            envelope.map(Ok)
+                let result = result.insert(RawObject::on(text.clone()));
+                result.read(scanner, 1, usize::MAX, |_, _| Ok(None))?;
+                Ok(result.whole())
+            })?;
+            Ok(first)
         })?;
-        let envelope = envelope.map_err(|first| match first {
-            Some(b'[') => because("it is a batch"),
-            _ => because("it is not a JSON object"),
-        })?;
-        if envelope.is_overfull() {
+        match first {
+            Some(b'{') => {}
+            Some(b'[') => return Err(because("it is a batch")),
+            _ => return Err(because("it is not a JSON object")),
+        }
+        if !all {
             return Err(because("it has more than 1024 members"));
         }
-        let envelope = envelope.into_object(text.clone()).map_err(|_| because("it names a member twice"))?;
+        envelope.check_names().map_err(|_| because("it names a member twice"))?;
         if envelope.get("jsonrpc").and_then(Raw::to_str).as_deref() != Some("2.0") {
             return Err(because("its `jsonrpc` is not \"2.0\""));
         }
@@ -82,7 +83,8 @@ impl Incoming {
             (None, None) => return Err(because("it has neither `result` nor `error`")),
             (Some(_), None) => {
                 let result = result.ok_or_else(|| because("its `result` is not an object"))?;
-                Ok(result.into_object(text).map_err(|_| because("its `result` names a member twice"))?)
+                result.check_names().map_err(|_| because("its `result` names a member twice"))?;
+                Ok(result)
             }
             (None, Some(Ok(error))) => Err(error_of(&error)?),
             (None, Some(Err(_))) => return Err(because("its `error` cannot be read")),

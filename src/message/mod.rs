@@ -20,6 +20,7 @@ mod object;
 mod raw;
 mod reply;
 mod scan;
+mod text;
 mod walk;
 
 use std::borrow::Cow;
@@ -41,8 +42,8 @@ pub(crate) use self::incoming::{Incoming, Unusable};
 pub(crate) use self::object::write_string;
 pub(crate) use self::walk::{Token, Walk};
 
-use self::object::{Opened, Text};
 use self::scan::{Scan, Scanner, Span, StringSpan, SyntaxError, scan, unescape};
+use self::text::Text;
 use crate::protocol::method;
 use crate::rejection::shorten;
 
@@ -94,19 +95,25 @@ impl Message {
         }
         let text =
             ByteString::try_from(body).map_err(|_| ParseError::syntax("the body is not valid UTF-8"))?;
-        let envelope = scan(&text, |scanner| {
+        let mut envelope = Envelope::new(text.clone());
+        let first = scan(&text, |scanner| {
             let first = scanner.peek();
-            if first != Some(b'{') {
-                return scanner.value(0).map(|_| Err(first));
+            if first == Some(b'{') {
+                envelope.read(scanner, &text)?;
+            } else {
+                scanner.value(0)?;
             }
-            Envelope::read(scanner, &text).map(Ok)
+            Ok(first)
         })?;
-        match envelope {
-            Ok(envelope) => envelope.into_message(&text),
-            Err(Some(b'[')) => {
+        match first {
+            Some(b'{') => {
+                envelope.complete(&text)?;
+                Ok(Self(Arc::new(envelope.message)))
+            }
+            Some(b'[') => {
                 Err(ParseError::invalid(None, "batches are not supported: send one message per request"))
             }
-            Err(_) => {
+            _ => {
                 Err(ParseError::invalid(None, "the body must be a JSON object: one request or notification"))
             }
         }
@@ -286,17 +293,15 @@ impl Message {
     }
 }
 
-/// The members of an envelope that mean something; where a name comes twice, the first of them.
-#[derive(Default)]
+/// What has been read of a body: the message as far as it goes, and what has to be looked at when all has been read.
 struct Envelope {
+    /// `params` and `_meta` are there if they are objects. The rest is added last.
+    message: Inner,
+    /// The members that mean something; where a name comes twice, the first of them.
     jsonrpc: Option<Span>,
     id: Option<Span>,
     method: Option<Span>,
     params: Option<Span>,
-    /// `params`, if it is an object.
-    opened_params: Option<Opened>,
-    /// `params._meta`, if it is an object.
-    opened_meta: Option<Opened>,
     /// Whether there is a `result` or an `error`.
     outcome: bool,
     /// The names of all members but the four, up to the bound.
@@ -306,30 +311,62 @@ struct Envelope {
     /// Which id is meant cannot be known.
     id_twice: bool,
     members: usize,
+    /// `params` or `_meta` has more members than allowed.
+    overfull: bool,
 }
 
 impl Envelope {
-    fn read(scanner: &mut Scanner<'_>, text: &str) -> Scan<Self> {
-        let mut envelope = Self::default();
+    fn new(text: ByteString) -> Self {
+        Self {
+            message: Inner {
+                text,
+                edited: false,
+                id: None,
+                method: Text::Static(""),
+                target: None,
+                params: None,
+                meta: None,
+            },
+            jsonrpc: None,
+            id: None,
+            method: None,
+            params: None,
+            outcome: false,
+            others: Vec::new(),
+            twice: None,
+            id_twice: false,
+            members: 0,
+            overfull: false,
+        }
+    }
+
+    fn read(&mut self, scanner: &mut Scanner<'_>, text: &ByteString) -> Scan<()> {
         scanner.object(0, |scanner, name| {
-            envelope.members += 1;
-            let (place, value) = match &*name.decoded(text) {
-                b"jsonrpc" => (&mut envelope.jsonrpc, scanner.value(1)?),
+            self.members += 1;
+            let decoded;
+            let bytes = if name.escaped {
+                decoded = name.decoded(text);
+                &*decoded
+            } else {
+                name.inner.bytes(text)
+            };
+            let (place, value) = match bytes {
+                b"jsonrpc" => (&mut self.jsonrpc, scanner.value(1)?),
                 b"id" => {
-                    envelope.id_twice = envelope.id.is_some();
-                    (&mut envelope.id, scanner.value(1)?)
+                    self.id_twice = self.id.is_some();
+                    (&mut self.id, scanner.value(1)?)
                 }
-                b"method" => (&mut envelope.method, scanner.value(1)?),
+                b"method" => (&mut self.method, scanner.value(1)?),
                 b"params" => {
-                    let value = envelope.read_params(scanner, text)?;
-                    (&mut envelope.params, value)
+                    let value = self.read_params(scanner, text)?;
+                    (&mut self.params, value)
                 }
                 other => {
-                    envelope.outcome |= matches!(other, b"result" | b"error");
+                    self.outcome |= matches!(other, b"result" | b"error");
                     // What is beyond the bound is still read, because whether it is JSON is said first; but it is not
                     // kept.
-                    if envelope.members <= MAX_MEMBERS {
-                        envelope.others.push(name);
+                    if self.members <= MAX_MEMBERS {
+                        self.others.push(name);
                     }
                     return scanner.value(1).map(drop);
                 }
@@ -337,33 +374,38 @@ impl Envelope {
             if place.is_none() {
                 *place = Some(value);
             } else {
-                envelope.twice.get_or_insert(name);
+                self.twice.get_or_insert(name);
             }
             Ok(())
         })?;
-        if envelope.twice.is_none() && envelope.others.len() > 1 {
-            let mut seen = HashSet::with_capacity(envelope.others.len());
-            envelope.twice = envelope.others.iter().find(|name| !seen.insert(name.decoded(text))).copied();
+        if self.twice.is_none() && self.others.len() > 1 {
+            let mut seen = HashSet::with_capacity(self.others.len());
+            self.twice = self.others.iter().find(|name| !seen.insert(name.decoded(text))).copied();
         }
-        Ok(envelope)
+        Ok(())
     }
 
-    fn read_params(&mut self, scanner: &mut Scanner<'_>, text: &str) -> Scan<Span> {
+    fn read_params(&mut self, scanner: &mut Scanner<'_>, text: &ByteString) -> Scan<Span> {
         if scanner.peek() != Some(b'{') {
             return scanner.value(1);
         }
-        let meta = &mut self.opened_meta;
-        let params = Opened::read(scanner, text, 1, MAX_MEMBERS, |scanner, name| {
-            if *name.decoded(text) != *b"_meta" || scanner.peek() != Some(b'{') {
+        let Self { message: Inner { params, meta, .. }, overfull, .. } = self;
+        let params = params.insert(RawObject::on(text.clone()));
+        let mut too_many = false;
+        let all = params.read(scanner, 1, MAX_MEMBERS, |scanner, name| {
+            if !name.is("_meta", text) || scanner.peek() != Some(b'{') {
                 return Ok(None);
             }
-            let opened = Opened::read(scanner, text, 2, MAX_MEMBERS, |_, _| Ok(None))?;
-            Ok(Some(meta.insert(opened).span()))
+            let Meta(meta) = meta.insert(Meta(RawObject::on(text.clone())));
+            too_many |= !meta.read(scanner, 2, MAX_MEMBERS, |_, _| Ok(None))?;
+            Ok(meta.whole())
         })?;
-        Ok(self.opened_params.insert(params).span())
+        *overfull |= too_many || !all;
+        Ok(params.whole().unwrap_or(Span { start: 0, end: 0 }))
     }
 
-    fn into_message(self, text: &ByteString) -> Result<Message, ParseError> {
+    /// Looks at what has been read, and adds to the message what is not there yet.
+    fn complete(&mut self, text: &str) -> Result<(), ParseError> {
         let raw = |span: Option<Span>| span.map(|span| Raw(span.of(text)));
         if self.outcome && self.method.is_none() {
             return Err(ParseError::invalid(
@@ -371,7 +413,7 @@ impl Envelope {
                 "responses are not accepted: the body must be a request or a notification",
             ));
         }
-        let id = match raw(self.id) {
+        self.message.id = match raw(self.id) {
             Some(id) if !self.id_twice => Some(RequestId::from_raw(id).ok_or_else(|| {
                 ParseError::invalid(
                     None,
@@ -380,13 +422,13 @@ impl Envelope {
             })?),
             _ => None,
         };
+        let id = &self.message.id;
         let invalid = |reason: &str| ParseError::invalid(id.clone(), reason);
         if let Some(name) = self.twice {
             let name = unescape(name.inner.of(text), name.escaped);
             return Err(invalid(&format!("the message names the member `{name}` twice")));
         }
-        let opened = [&self.opened_params, &self.opened_meta];
-        if self.members > MAX_MEMBERS || opened.into_iter().flatten().any(Opened::is_overfull) {
+        if self.members > MAX_MEMBERS || self.overfull {
             return Err(invalid("the message has more than 1024 members in one object"));
         }
         if raw(self.jsonrpc).is_none_or(|version| !version.is_str("2.0")) {
@@ -400,30 +442,29 @@ impl Envelope {
         if self.outcome {
             return Err(invalid("a request has no `result` and no `error`"));
         }
-        let open = |opened: Option<Opened>, place: &str| match opened
-            .map(|opened| opened.into_object(text.clone()))
-        {
-            None => Ok(None),
-            Some(Ok(object)) => Ok(Some(object)),
+        let Inner { params, meta, .. } = &self.message;
+        let check = |object: Option<&RawObject>, place: &str| match object.map(RawObject::check_names) {
+            None | Some(Ok(())) => Ok(()),
             Some(Err(error)) => Err(invalid(&format!("in `{place}`, {error}"))),
         };
-        let params = open(self.opened_params, "params")?;
+        check(params.as_ref(), "params")?;
         if params.is_none() && self.params.is_some() {
             return Err(invalid("`params` must be an object"));
         }
-        let meta = open(self.opened_meta, "params._meta")?.map(Meta);
+        check(meta.as_ref().map(|Meta(meta)| meta), "params._meta")?;
         if meta.is_none() && params.as_ref().is_some_and(|params| params.get("_meta").is_some()) {
             return Err(ParseError {
                 fault: Fault::Meta,
                 reason: "`params._meta` must be an object".into(),
-                id,
+                id: id.clone(),
             });
         }
-        let target = params.as_ref().and_then(|params| {
+        self.message.target = params.as_ref().and_then(|params| {
             let span = params.span(method::target_member(method.of(text))?)?;
             Some(Text::inside_of(span, Raw(span.of(text)).to_str()?))
         });
-        Ok(Message(Arc::new(Inner { text: text.clone(), edited: false, id, method, target, params, meta })))
+        self.message.method = method;
+        Ok(())
     }
 }
 

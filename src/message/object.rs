@@ -1,14 +1,15 @@
 //! A JSON object opened one level.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
 use bytestring::ByteString;
 use serde::{Serialize, Serializer};
+use smallvec::SmallVec;
 
 use super::raw::Raw;
 use super::scan::{Scan, Scanner, Span, StringSpan, SyntaxError, scan, unescape};
+use super::text::{Digits, Text};
 
 /// From this many names on, a duplicate is looked for with a hash set instead of by comparing all pairs.
 const FEW: usize = 16;
@@ -32,19 +33,119 @@ const FEW: usize = 16;
 pub struct RawObject {
     /// What the spans point into.
     source: ByteString,
-    intact: Intact,
-    members: Vec<Member>,
+    /// Where the whole object stands in `source`, as long as that is what it says, but perhaps for `number`.
+    whole: Option<Span>,
+    /// The value of the first member, where it is another than in `source`.
+    number: Option<Digits>,
+    members: Members,
 }
 
-/// How much of the source still is what the object says.
-#[derive(Clone, Copy, Default)]
-enum Intact {
-    #[default]
-    Nothing,
-    /// All of it: it stands here.
-    Whole(Span),
-    /// All that follows the value of the first member, which is another number now.
-    AfterNumber(Span),
+enum Members {
+    /// As they stand in the source, without escapes in their names. Most objects have few: they need no memory of
+    /// their own.
+    Found(SmallVec<[Pair; 6]>),
+    /// Some have been edited, or have names with escapes.
+    Listed(Vec<Member>),
+}
+
+#[derive(Clone, Copy)]
+struct Pair {
+    name: Span,
+    value: Span,
+}
+
+#[derive(Clone)]
+struct Member {
+    name: Text,
+    value: Text,
+}
+
+impl Clone for Members {
+    fn clone(&self) -> Self {
+        match self {
+            // One copy of memory, where the clone of a `SmallVec` is one of each item.
+            Self::Found(pairs) => Self::Found(SmallVec::from_slice(pairs)),
+            Self::Listed(list) => Self::Listed(list.clone()),
+        }
+    }
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Self::Found(SmallVec::new())
+    }
+}
+
+impl Members {
+    fn len(&self) -> usize {
+        match self {
+            Self::Found(pairs) => pairs.len(),
+            Self::Listed(list) => list.len(),
+        }
+    }
+
+    /// The name with the number `at` as bytes, which saves looking for the borders of characters where texts are only
+    /// compared.
+    #[inline]
+    fn name<'a>(&'a self, at: usize, source: &'a str) -> &'a [u8] {
+        match self {
+            Self::Found(pairs) => pairs[at].name.bytes(source),
+            Self::Listed(list) => list[at].name.bytes(source),
+        }
+    }
+
+    #[inline]
+    fn position(&self, name: &str, source: &str) -> Option<usize> {
+        match self {
+            Self::Found(pairs) => pairs.iter().position(|pair| pair.name.bytes(source) == name.as_bytes()),
+            Self::Listed(list) => list.iter().position(|member| member.name.bytes(source) == name.as_bytes()),
+        }
+    }
+
+    /// The first name that comes a second time.
+    fn duplicate(&self, source: &str) -> Option<usize> {
+        let Self::Found(pairs) = self else { return self.duplicate_of_many(source) };
+        if pairs.len() > FEW {
+            return self.duplicate_of_many(source);
+        }
+        // Most names differ in length already.
+        let same =
+            |one: Span, other: Span| one.len() == other.len() && one.bytes(source) == other.bytes(source);
+        (1..pairs.len()).find(|&at| pairs[..at].iter().any(|before| same(before.name, pairs[at].name)))
+    }
+
+    #[cold]
+    fn duplicate_of_many(&self, source: &str) -> Option<usize> {
+        let mut seen = HashSet::with_capacity(self.len());
+        (0..self.len()).find(|&at| !seen.insert(self.name(at, source)))
+    }
+
+    /// Adds a member that has been found.
+    #[inline]
+    fn push(&mut self, name: StringSpan, value: Span, source: &str) {
+        match (self, name) {
+            (Self::Found(pairs), StringSpan { inner: name, escaped: false }) => {
+                pairs.push(Pair { name, value })
+            }
+            (members, StringSpan { inner, escaped }) => {
+                let name = Text::Shared(unescape(inner.of(source), escaped).into_owned().into());
+                members.list().push(Member { name, value: Text::Source(value) });
+            }
+        }
+    }
+
+    /// Makes them a list that can be edited.
+    fn list(&mut self) -> &mut Vec<Member> {
+        if let Self::Found(pairs) = self {
+            let member =
+                |pair: &Pair| Member { name: Text::Source(pair.name), value: Text::Source(pair.value) };
+            *self = Self::Listed(pairs.iter().map(member).collect());
+        }
+        match self {
+            Self::Listed(list) => list,
+            Self::Found(_) => unreachable!("they are a list now"),
+        }
+    }
 }
 
 /// A piece of an object that can be given away as it is.
@@ -62,93 +163,6 @@ pub(super) enum Place {
     Intact,
     /// The value of the member with this number.
     Value(usize),
-}
-
-#[derive(Clone)]
-struct Member {
-    name: Text,
-    value: Text,
-}
-
-/// Text that is part of the source, or has replaced a part of it.
-#[derive(Clone)]
-pub(super) enum Text {
-    Source(Span),
-    Static(&'static str),
-    Shared(ByteString),
-    /// A number that is short enough to need no memory of its own.
-    Digits(Digits),
-}
-
-/// The decimal digits of a `u64`: ASCII, from `start` on.
-#[derive(Clone, Copy)]
-pub(super) struct Digits {
-    digits: [u8; 20],
-    start: usize,
-}
-
-impl Digits {
-    fn of(mut number: u64) -> Self {
-        let mut digits = [b'0'; 20];
-        let mut start = digits.len();
-        loop {
-            start -= 1;
-            digits[start] += (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return Self { digits, start };
-            }
-        }
-    }
-
-    fn as_str(&self) -> &str {
-        // Digits are ASCII: the error is never taken.
-        std::str::from_utf8(&self.digits[self.start..]).unwrap_or("0")
-    }
-}
-
-impl Text {
-    /// The text `decoded` of the JSON string at `span`.
-    pub(super) fn inside_of(span: Span, decoded: Cow<'_, str>) -> Self {
-        match decoded {
-            Cow::Borrowed(_) => Self::Source(Span { start: span.start + 1, end: span.end - 1 }),
-            Cow::Owned(decoded) => Self::Shared(decoded.into()),
-        }
-    }
-
-    #[inline]
-    pub(super) fn of<'a>(&'a self, source: &'a str) -> &'a str {
-        match self {
-            Self::Source(span) => span.of(source),
-            Self::Static(text) => text,
-            Self::Shared(text) => text,
-            Self::Digits(digits) => digits.as_str(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Source(span) => span.len(),
-            Self::Static(text) => text.len(),
-            Self::Shared(text) => text.len(),
-            Self::Digits(digits) => digits.digits.len() - digits.start,
-        }
-    }
-
-    /// Whether it is `text`.
-    #[inline]
-    fn is(&self, text: &str, source: &str) -> bool {
-        self.len() == text.len() && self.bytes(source) == text.as_bytes()
-    }
-
-    /// The same as bytes, which saves looking for the borders of characters where texts are only compared.
-    #[inline]
-    fn bytes<'a>(&'a self, source: &'a str) -> &'a [u8] {
-        match self {
-            Self::Source(span) => span.bytes(source),
-            other => other.of(source).as_bytes(),
-        }
-    }
 }
 
 /// The text is not a JSON object without duplicate names.
@@ -190,7 +204,7 @@ impl RawObject {
 
     /// An object without members, with room for `members` of them.
     pub(crate) fn with_capacity(members: usize) -> Self {
-        Self { members: Vec::with_capacity(members), ..Self::default() }
+        Self { members: Members::Listed(Vec::with_capacity(members)), ..Self::default() }
     }
 
     /// Opens the object that `text` holds, keeping `text` as it is.
@@ -202,11 +216,64 @@ impl RawObject {
         if u32::try_from(source.len()).is_err() {
             return Err(NotAnObject::Syntax("the text is longer than 4 GiB".to_owned()));
         }
-        let opened = scan(&source, |scanner| match scanner.peek() {
-            Some(b'{') => Opened::read(scanner, &source, 0, usize::MAX, |_, _| Ok(None)).map(Some),
-            _ => scanner.value(0).map(|_| None),
+        let mut object = Self::on(source.clone());
+        let is_object = scan(&source, |scanner| match scanner.peek() {
+            Some(b'{') => object.read(scanner, 0, usize::MAX, |_, _| Ok(None)).map(|_| true),
+            _ => scanner.value(0).map(|_| false),
         })?;
-        opened.ok_or(NotAnObject::OtherKind)?.into_object(source)
+        if !is_object {
+            return Err(NotAnObject::OtherKind);
+        }
+        object.check_names()?;
+        Ok(object)
+    }
+
+    /// An object that is to be [read](Self::read) from `source`.
+    pub(super) fn on(source: ByteString) -> Self {
+        Self { source, ..Self::default() }
+    }
+
+    /// Reads the object that the scanner has before it in the source, member by member; says whether all were kept,
+    /// which are no more than `max_members`. `open` may read a member's value itself (and then returns its span)
+    /// instead of having it skipped.
+    ///
+    /// What stands there may [name a member twice](Self::check_names).
+    pub(super) fn read<'a>(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        depth: u32,
+        max_members: usize,
+        mut open: impl FnMut(&mut Scanner<'a>, StringSpan) -> Scan<Option<Span>>,
+    ) -> Scan<bool> {
+        let Self { source, members, whole, .. } = self;
+        let mut all = true;
+        *whole = Some(scanner.object(depth, |scanner, name| {
+            let value = match open(scanner, name)? {
+                Some(span) => span,
+                None => scanner.value(depth + 1)?,
+            };
+            // What is beyond the bound is still read, because whether it is JSON is said first; but it is not kept.
+            all &= members.len() < max_members;
+            if all {
+                members.push(name, value, source);
+            }
+            Ok(())
+        })?);
+        Ok(all)
+    }
+
+    /// Where it stands in the source, if that is what it says.
+    pub(super) fn whole(&self) -> Option<Span> {
+        self.whole
+    }
+
+    /// # Errors
+    /// If a name comes twice.
+    pub(super) fn check_names(&self) -> Result<(), NotAnObject> {
+        match self.members.duplicate(&self.source) {
+            Some(at) => Err(NotAnObject::Duplicate(self.name(at).to_owned())),
+            None => Ok(()),
+        }
     }
 
     /// Turns any value that serializes as a JSON object into one.
@@ -227,25 +294,50 @@ impl RawObject {
     /// True without members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.len() == 0
     }
 
     /// The value of the member `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Raw<'_>> {
-        self.member(name).map(|member| Raw(member.value.of(&self.source)))
+        Some(Raw(self.value(self.position(name)?)))
     }
 
-    /// Where the value of the member `name` stands in the text that this object was parsed from.
-    pub(super) fn span(&self, name: &str) -> Option<Span> {
-        match self.member(name)?.value {
-            Text::Source(span) => Some(span),
-            Text::Static(_) | Text::Shared(_) | Text::Digits(_) => None,
+    fn position(&self, name: &str) -> Option<usize> {
+        self.members.position(name, &self.source)
+    }
+
+    fn name(&self, at: usize) -> &str {
+        match &self.members {
+            Members::Found(pairs) => pairs[at].name.of(&self.source),
+            Members::Listed(list) => list[at].name.of(&self.source),
         }
     }
 
-    fn member(&self, name: &str) -> Option<&Member> {
-        self.members.iter().find(|member| member.name.is(name, &self.source))
+    fn value_len(&self, at: usize) -> usize {
+        match (&self.members, &self.number) {
+            (Members::Found(_), Some(number)) if at == 0 => number.len(),
+            (Members::Found(pairs), _) => pairs[at].value.len(),
+            (Members::Listed(list), _) => list[at].value.len(),
+        }
+    }
+
+    fn value(&self, at: usize) -> &str {
+        match (&self.members, &self.number) {
+            (Members::Found(_), Some(number)) if at == 0 => number.as_str(),
+            (Members::Found(pairs), _) => pairs[at].value.of(&self.source),
+            (Members::Listed(list), _) => list[at].value.of(&self.source),
+        }
+    }
+
+    /// Where the value of the member `name` stands in the text that this object was parsed from, if it does.
+    pub(super) fn span(&self, name: &str) -> Option<Span> {
+        let at = self.position(name)?;
+        match &self.members {
+            Members::Found(_) if at == 0 && self.number.is_some() => None,
+            Members::Found(pairs) => Some(pairs[at].value),
+            Members::Listed(list) => list[at].value.span(),
+        }
     }
 
     /// Opens the member `name`, sharing this object's text; `None` if there is no such member.
@@ -259,21 +351,21 @@ impl RawObject {
     /// The value of the member `name` as shared text that outlives this object without a copy.
     #[must_use]
     pub fn get_shared(&self, name: &str) -> Option<ByteString> {
-        Some(self.shared(&self.member(name)?.value))
+        Some(self.shared(self.position(name)?))
     }
 
-    fn shared(&self, text: &Text) -> ByteString {
-        match text {
-            Text::Source(span) => self.source.slice_ref(span.of(&self.source)),
-            Text::Static(text) => ByteString::from_static(text),
-            Text::Shared(text) => text.clone(),
-            Text::Digits(digits) => digits.as_str().into(),
+    /// The value of the member with the number `at`.
+    fn shared(&self, at: usize) -> ByteString {
+        match (&self.members, &self.number) {
+            (Members::Found(_), Some(number)) if at == 0 => number.as_str().into(),
+            (Members::Found(pairs), _) => self.source.slice_ref(pairs[at].value.of(&self.source)),
+            (Members::Listed(list), _) => list[at].value.shared(&self.source),
         }
     }
 
     /// All members in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Raw<'_>)> {
-        self.members.iter().map(|member| (member.name.of(&self.source), Raw(member.value.of(&self.source))))
+        (0..self.len()).map(|at| (self.name(at), Raw(self.value(at))))
     }
 
     /// Gives the member `name` the value `value`, in its old place or at the end.
@@ -306,21 +398,23 @@ impl RawObject {
     /// it can still be given away in one piece.
     #[cfg(feature = "cache")]
     pub(crate) fn set_number(&mut self, name: &str, number: u64) {
-        let intact = match (self.intact, self.members.first()) {
-            (intact, Some(first)) if first.name.is(name, &self.source) => intact.after(&first.value),
-            _ => Intact::Nothing,
-        };
-        self.put(name, Text::Digits(Digits::of(number)));
-        self.intact = intact;
+        let number = Digits::of(number);
+        match &self.members {
+            Members::Found(pairs)
+                if pairs.first().is_some_and(|first| first.name.of(&self.source) == name) =>
+            {
+                self.number = Some(number);
+            }
+            _ => self.put(name, Text::Digits(number)),
+        }
     }
 
     /// The same object on a text of its own, with the member `first` before the others. The text goes on with the brace
     /// that closes an answer, so that both can be given away in one piece.
     #[cfg(feature = "cache")]
     pub(crate) fn detached(mut self, first: &str) -> Result<Self, NotAnObject> {
-        if let Some(at) = self.members.iter().position(|member| member.name.is(first, &self.source)) {
-            self.members[..=at].rotate_right(1);
-            self.intact = Intact::Nothing;
+        if let Some(at) = self.position(first) {
+            self.edit()[..=at].rotate_right(1);
         }
         let mut text = String::with_capacity(self.written_len() + 1);
         self.write_to(&mut text);
@@ -348,17 +442,26 @@ impl RawObject {
 
     fn push(&mut self, name: &'static str, value: Text) {
         debug_assert!(self.get(name).is_none(), "{name} is there already");
-        self.intact = Intact::Nothing;
-        self.members.push(Member { name: Text::Static(name), value });
+        self.edit().push(Member { name: Text::Static(name), value });
     }
 
     fn put(&mut self, name: &str, value: Text) {
-        self.intact = Intact::Nothing;
-        let source = &self.source;
-        match self.members.iter_mut().find(|member| member.name.is(name, source)) {
-            Some(member) => member.value = value,
-            None => self.members.push(Member { name: Text::Shared(name.into()), value }),
+        let at = self.position(name);
+        let list = self.edit();
+        match at {
+            Some(at) => list[at].value = value,
+            None => list.push(Member { name: Text::Shared(name.into()), value }),
         }
+    }
+
+    /// The members as a list that is the whole truth from now on.
+    fn edit(&mut self) -> &mut Vec<Member> {
+        self.whole = None;
+        let list = self.members.list();
+        if let (Some(number), Some(first)) = (self.number.take(), list.first_mut()) {
+            first.value = Text::Digits(number);
+        }
+        list
     }
 
     /// Removes the member `name`; says whether it was there.
@@ -368,14 +471,14 @@ impl RawObject {
 
     /// Removes all members that `keep` is false of, in one pass; says whether there were any.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&str, Raw<'_>) -> bool) -> bool {
-        let source = &self.source;
-        let before = self.members.len();
-        self.members.retain(|member| keep(member.name.of(source), Raw(member.value.of(source))));
-        let removed = self.members.len() < before;
-        if removed {
-            self.intact = Intact::Nothing;
-        }
-        removed
+        let Some(first) = self.iter().position(|(name, value)| !keep(name, value)) else { return false };
+        self.edit();
+        let (source, mut at) = (&self.source, 0);
+        self.members.list().retain(|member| {
+            at += 1;
+            at <= first || (at > first + 1 && keep(member.name.of(source), Raw(member.value.of(source))))
+        });
+        true
     }
 
     /// Appends the object as JSON text.
@@ -383,40 +486,45 @@ impl RawObject {
         self.write_around(None, out);
     }
 
+    /// What of the source is what the object says: what goes before the number, if there is one, and the rest.
+    fn intact(&self) -> Option<(Span, Span)> {
+        let whole = self.whole?;
+        Some(match (&self.members, &self.number) {
+            (Members::Found(pairs), Some(_)) => {
+                let number = pairs[0].value;
+                (Span { end: number.start, ..whole }, Span { start: number.end, ..whole })
+            }
+            _ => (Span { end: whole.start, ..whole }, whole),
+        })
+    }
+
     /// The longest piece of at least `at_least` bytes that can be given away as it is.
     pub(super) fn longest(&self, at_least: usize) -> Option<Piece> {
-        if let Intact::Whole(mut span) | Intact::AfterNumber(mut span) = self.intact {
+        if let Some((_, mut span)) = self.intact() {
             if span.len() < at_least {
                 return None;
             }
             let closes = self.source.as_bytes().get(span.end as usize) == Some(&b'}');
             span.end += u32::from(closes);
-            return Some(Piece { place: Place::Intact, text: self.shared(&Text::Source(span)), closes });
+            let text = self.source.slice_ref(span.of(&self.source));
+            return Some(Piece { place: Place::Intact, text, closes });
         }
-        let lengths = self.members.iter().map(|member| member.value.len());
+        let lengths = (0..self.len()).map(|at| self.value_len(at));
         let (longest, length) = lengths.enumerate().max_by_key(|&(_, length)| length)?;
-        let piece = || {
-            let text = self.shared(&self.members[longest].value);
-            Piece { place: Place::Value(longest), text, closes: false }
-        };
+        let piece = || Piece { place: Place::Value(longest), text: self.shared(longest), closes: false };
         (length >= at_least).then(piece)
     }
 
     /// Appends the object without what is written elsewhere; says where that belongs in `out`.
     pub(super) fn write_around(&self, left_out: Option<Place>, out: &mut String) -> usize {
-        let intact = match self.intact {
-            Intact::Nothing => return self.write_members(left_out, out),
-            Intact::Whole(whole) => whole,
-            Intact::AfterNumber(rest) => {
-                out.push('{');
-                self.write_member_until_value(0, out);
-                out.push_str(self.members[0].value.of(&self.source));
-                rest
-            }
-        };
+        let Some((before, rest)) = self.intact() else { return self.write_members(left_out, out) };
+        if let Some(number) = &self.number {
+            out.push_str(before.of(&self.source));
+            out.push_str(number.as_str());
+        }
         let gap = out.len();
         if left_out.is_none() {
-            out.push_str(intact.of(&self.source));
+            out.push_str(rest.of(&self.source));
         }
         gap
     }
@@ -425,54 +533,33 @@ impl RawObject {
     fn write_members(&self, left_out: Option<Place>, out: &mut String) -> usize {
         let mut gap = out.len();
         out.push('{');
-        for (at, member) in self.members.iter().enumerate() {
+        for at in 0..self.len() {
             if at > 0 {
                 out.push(',');
             }
-            self.write_member_until_value(at, out);
+            match &self.members {
+                Members::Listed(list) if list[at].name.may_need_escapes() => write_string(self.name(at), out),
+                _ => write_quoted(self.name(at), out),
+            }
+            out.push(':');
             if left_out == Some(Place::Value(at)) {
                 gap = out.len();
             } else {
-                out.push_str(member.value.of(&self.source));
+                out.push_str(self.value(at));
             }
         }
         out.push('}');
         gap
     }
 
-    fn write_member_until_value(&self, at: usize, out: &mut String) {
-        let name = &self.members[at].name;
-        match name {
-            // It had no escapes, and needs none.
-            Text::Source(_) | Text::Static(_) => write_quoted(name.of(&self.source), out),
-            Text::Shared(_) | Text::Digits(_) => write_string(name.of(&self.source), out),
-        }
-        out.push(':');
-    }
-
     /// About how many bytes [`write_to`](Self::write_to) will add: exact but for escapes in names.
     pub(crate) fn written_len(&self) -> usize {
-        let member = |member: &Member| member.name.len() + member.value.len() + 4;
-        match self.intact {
-            Intact::Whole(whole) => whole.len(),
-            Intact::AfterNumber(rest) => self.members.first().map_or(0, member) + rest.len(),
-            Intact::Nothing if self.members.is_empty() => 2,
+        let member = |at| self.members.name(at, &self.source).len() + self.value_len(at) + 4;
+        match self.intact() {
+            Some((before, rest)) => before.len() + self.number.as_ref().map_or(0, Digits::len) + rest.len(),
+            None if self.is_empty() => 2,
             // One comma less than there are members.
-            Intact::Nothing => 1 + self.members.iter().map(member).sum::<usize>(),
-        }
-    }
-}
-
-impl Intact {
-    /// What is left when the value `first` of the first member becomes a number.
-    #[cfg(feature = "cache")]
-    fn after(self, first: &Text) -> Self {
-        match (self, first) {
-            (Self::Whole(whole), Text::Source(value)) => {
-                Self::AfterNumber(Span { start: value.end, end: whole.end })
-            }
-            (Self::AfterNumber(rest), _) => Self::AfterNumber(rest),
-            _ => Self::Nothing,
+            None => 1 + (0..self.len()).map(member).sum::<usize>(),
         }
     }
 }
@@ -511,84 +598,6 @@ impl Serialize for RawObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
-}
-
-/// An object whose members have been found, but which has no source of its own yet.
-pub(super) struct Opened {
-    whole: Span,
-    members: Vec<Member>,
-    /// There were more members than wanted.
-    overfull: bool,
-}
-
-impl Opened {
-    /// Reads an object member by member. `open` may read a member's value itself (and then returns its span)
-    /// instead of having it skipped. No more than `max_members` are kept.
-    pub(super) fn read<'a>(
-        scanner: &mut Scanner<'a>,
-        text: &str,
-        depth: u32,
-        max_members: usize,
-        mut open: impl FnMut(&mut Scanner<'a>, StringSpan) -> Scan<Option<Span>>,
-    ) -> Scan<Self> {
-        let mut members = Vec::with_capacity(4);
-        let mut overfull = false;
-        let whole = scanner.object(depth, |scanner, name| {
-            let value = match open(scanner, name)? {
-                Some(span) => span,
-                None => scanner.value(depth + 1)?,
-            };
-            // What is beyond the bound is still read, because whether it is JSON is said first; but it is not kept.
-            overfull |= members.len() == max_members;
-            if overfull {
-                return Ok(());
-            }
-            let name = match name {
-                StringSpan { inner, escaped: false } => Text::Source(inner),
-                StringSpan { inner, escaped } => {
-                    Text::Shared(unescape(inner.of(text), escaped).into_owned().into())
-                }
-            };
-            members.push(Member { name, value: Text::Source(value) });
-            Ok(())
-        })?;
-        Ok(Self { whole, members, overfull })
-    }
-
-    pub(super) fn span(&self) -> Span {
-        self.whole
-    }
-
-    pub(super) fn is_overfull(&self) -> bool {
-        self.overfull
-    }
-
-    /// The object, unless a name comes twice in it.
-    pub(super) fn into_object(self, source: ByteString) -> Result<RawObject, NotAnObject> {
-        match duplicate(&self.members, &source) {
-            Some(duplicate) => Err(NotAnObject::Duplicate(duplicate.to_owned())),
-            None => Ok(RawObject { intact: Intact::Whole(self.whole), members: self.members, source }),
-        }
-    }
-}
-
-/// The first name that comes a second time.
-fn duplicate<'a>(members: &'a [Member], source: &'a str) -> Option<&'a str> {
-    let second = if members.len() <= FEW {
-        let mut all = members.iter().enumerate();
-        all.find(|&(at, member)| {
-            let name = member.name.bytes(source);
-            // Most pairs differ in length already.
-            members[..at]
-                .iter()
-                .any(|other| other.name.len() == name.len() && other.name.bytes(source) == name)
-        })
-        .map(|(_, member)| member)
-    } else {
-        let mut seen = HashSet::with_capacity(members.len());
-        members.iter().find(|member| !seen.insert(member.name.bytes(source)))
-    };
-    second.map(|member| member.name.of(source))
 }
 
 #[cfg(test)]

@@ -254,7 +254,7 @@ impl Answer {
             Ok(result) => ",\"result\":".len() + result.written_len(),
             Err(error) => error.message.len() + error.data.as_ref().map_or(0, |data| data.len()) + 48,
         };
-        let id = self.id.as_ref().map_or(0, |id| ",\"id\":".len() + id.text().len());
+        let id = self.id.as_ref().map_or(0, |id| ",\"id\":".len() + id.len());
         "{\"jsonrpc\":\"2.0\"}".len() + id + outcome
     }
 }

@@ -56,6 +56,16 @@ pub(crate) struct StringSpan {
 }
 
 impl StringSpan {
+    /// Whether the string stands for `name`.
+    #[inline]
+    pub(crate) fn is(self, name: &str, text: &str) -> bool {
+        if self.escaped {
+            *self.decoded(text) == *name.as_bytes()
+        } else {
+            self.inner.bytes(text) == name.as_bytes()
+        }
+    }
+
     /// The text that the string stands for.
     #[inline]
     pub(crate) fn decoded(self, text: &str) -> Cow<'_, [u8]> {
@@ -228,11 +238,13 @@ impl<'a> Scanner<'a> {
     /// Reads one value of any kind and returns where it stands. `depth` counts the containers already open.
     #[inline]
     pub(crate) fn value(&mut self, depth: u32) -> Scan<Span> {
-        if let Some(b'{' | b'[') = self.peek() {
-            return self.container(depth);
-        }
+        let first = self.peek();
         let start = self.at;
-        self.scalar()?;
+        match first {
+            Some(b'{' | b'[') => return self.container(depth),
+            Some(b'"') => drop(self.rest_of_string()?),
+            _ => self.scalar()?,
+        }
         Ok(self.span_from(start))
     }
 
@@ -288,7 +300,7 @@ impl<'a> Scanner<'a> {
 
     fn scalar(&mut self) -> Scan<()> {
         match self.peek_byte() {
-            Some(b'"') => self.string().map(drop),
+            Some(b'"') => self.rest_of_string().map(drop),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
@@ -347,26 +359,34 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a string, the cursor being on its opening quote.
+    #[inline]
     pub(crate) fn string(&mut self) -> Scan<StringSpan> {
         let start = self.at + 1;
-        self.at = end_of_plain(self.bytes, start);
+        let escaped = self.rest_of_string()?;
+        let inner = self.span_from(start);
+        Ok(StringSpan { inner: Span { end: inner.end - 1, ..inner }, escaped })
+    }
+
+    /// Passes a string, the cursor being on its opening quote; says whether it has escapes.
+    fn rest_of_string(&mut self) -> Scan<bool> {
+        let end = end_of_plain(self.bytes, self.at + 1);
+        self.at = end;
         if self.peek_byte() == Some(b'"') {
-            let inner = self.span_from(start);
-            self.at += 1;
-            return Ok(StringSpan { inner, escaped: false });
+            self.at = end + 1;
+            return Ok(false);
         }
-        self.string_with_escapes(start)
+        self.rest_with_escapes().map(|()| true)
     }
 
     /// Reads on in a string from the first byte that does not stand for itself.
     #[cold]
-    fn string_with_escapes(&mut self, start: usize) -> Scan<StringSpan> {
+    #[inline(never)]
+    fn rest_with_escapes(&mut self) -> Scan<()> {
         loop {
             match self.peek_byte() {
                 Some(b'"') => {
-                    let inner = self.span_from(start);
                     self.at += 1;
-                    return Ok(StringSpan { inner, escaped: true });
+                    return Ok(());
                 }
                 Some(b'\\') => self.escape()?,
                 Some(_) => return self.fault("a control character in a string must be escaped"),
@@ -438,6 +458,7 @@ fn end_of_plain(bytes: &[u8], at: usize) -> usize {
 
 /// How many bytes there are before the first quote, backslash or control character.
 #[cold]
+#[inline(never)]
 fn plain_bytes(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\').count()
 }

@@ -4,8 +4,9 @@ use std::fmt;
 
 use http::Request;
 
+use super::meta;
 use super::method;
-use crate::message::{Message, Meta};
+use crate::message::Message;
 
 /// A published revision of MCP.
 ///
@@ -93,7 +94,10 @@ impl Revision {
     #[must_use]
     pub fn of(request: &Request<Message>) -> Option<Self> {
         let found = request.extensions().get().copied();
-        found.or_else(|| Self::from_text(&request.body().meta().and_then(Meta::protocol_version)?))
+        found.or_else(|| {
+            let named = request.body().meta()?.get(meta::PROTOCOL_VERSION)?;
+            Self::ALL.into_iter().rev().find(|revision| named.is_str(revision.as_str()))
+        })
     }
 
     /// Whether a revision defines a request of this name, sent by clients or by servers.

@@ -42,12 +42,12 @@ impl Clone for Patience {
 impl<S: CacheStore> ResponseCache<S> {
     /// Tells the store what it has not confirmed yet, until it fails.
     async fn tell(&self, patience: &Patience) {
-        while let Some(telling) = self.shared.untold.next(self.upstream()) {
-            let invalidate = self.shared.store.invalidate(self.upstream(), &telling.what);
+        while let Some(telling) = self.shared().untold.next(self.upstream()) {
+            let invalidate = self.shared().store.invalidate(self.upstream(), &telling.what);
             if self.bounded(patience, invalidate).await.is_none() {
                 return;
             }
-            self.shared.untold.told(self.upstream(), &telling);
+            self.shared().untold.told(self.upstream(), &telling);
         }
     }
 
@@ -81,7 +81,7 @@ impl<S: CacheStore> ResponseCache<S> {
         };
         match outcome {
             Ok(Ok(value)) => {
-                self.shared.failing.store(false, Ordering::Relaxed);
+                self.shared().failing.store(false, Ordering::Relaxed);
                 return Some(value);
             }
             Ok(Err(error)) => self.failed(&error),
@@ -92,17 +92,17 @@ impl<S: CacheStore> ResponseCache<S> {
 
     pub(super) async fn put(&self, query: &Query, entry: Entry) -> Option<()> {
         let keep = self.keep(entry.ttl());
-        self.ask(&query.patience, self.shared.store.put(entry, keep)).await
+        self.ask(&query.patience, self.shared().store.put(entry, keep)).await
     }
 
     pub(super) async fn forget(&self, query: &Query, key: &CacheKey) -> Option<()> {
-        self.ask(&query.patience, self.shared.store.remove(key)).await
+        self.ask(&query.patience, self.shared().store.remove(key)).await
     }
 
     /// Logs once until the store works again.
     pub(super) fn failed(&self, error: &dyn fmt::Display) {
         count(&self.counters().failures);
-        if !self.shared.failing.swap(true, Ordering::Relaxed) {
+        if !self.shared().failing.swap(true, Ordering::Relaxed) {
             tracing::warn!(upstream = self.upstream(), %error, "the store of the response cache fails");
         }
     }

@@ -68,18 +68,30 @@ pub(super) struct Shared<S> {
 /// # }
 /// ```
 pub struct ResponseCache<S = MemoryStore> {
-    pub(super) shared: Arc<Shared<S>>,
+    /// One count of references, because a service is cloned for each request.
+    inner: Arc<Inner<S>>,
+}
+
+struct Inner<S> {
+    shared: Arc<Shared<S>>,
     upstream: Upstream,
-    settings: Arc<Settings>,
+    settings: Settings,
     counters: Arc<Counters>,
 }
 
+// By hand, since a store need not be `Clone`.
 impl<S> Clone for ResponseCache<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<S> Clone for Inner<S> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
             upstream: self.upstream.clone(),
-            settings: Arc::clone(&self.settings),
+            settings: self.settings.clone(),
             counters: Arc::clone(&self.counters),
         }
     }
@@ -154,7 +166,7 @@ impl<S: CacheStore> ResponseCache<S> {
     /// The same with the time that `clock` tells.
     #[must_use]
     pub fn with_store_and_clock(upstream: impl Into<Arc<str>>, store: S, clock: impl Clock) -> Self {
-        Self {
+        let inner = Inner {
             shared: Arc::new(Shared {
                 store,
                 clock: Box::new(clock),
@@ -165,9 +177,10 @@ impl<S: CacheStore> ResponseCache<S> {
                 failing: AtomicBool::new(false),
             }),
             upstream: upstream.into().into(),
-            settings: Arc::default(),
+            settings: Settings::default(),
             counters: Arc::default(),
-        }
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// A cache in front of another upstream, with the same store and settings and with statistics of its own.
@@ -181,58 +194,63 @@ impl<S: CacheStore> ResponseCache<S> {
     /// ```
     #[must_use]
     pub fn for_upstream(&self, upstream: impl Into<Arc<str>>) -> Self {
-        Self { upstream: upstream.into().into(), counters: Arc::default(), ..self.clone() }
+        let (upstream, counters) = (upstream.into().into(), Arc::default());
+        Self { inner: Arc::new(Inner { upstream, counters, ..Inner::clone(&self.inner) }) }
     }
 
     pub(super) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        change(Arc::make_mut(&mut self.settings));
+        change(&mut Arc::make_mut(&mut self.inner).settings);
         self
     }
 
     /// The name of what this is in front of.
     #[must_use]
     pub fn upstream(&self) -> &str {
-        &self.upstream
+        &self.inner.upstream
     }
 
     /// What entries are kept in.
     #[must_use]
     pub fn store(&self) -> &S {
-        &self.shared.store
+        &self.shared().store
     }
 
     /// What the cache has done so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.counters.read(self.shared.store.evictions())
+        self.inner.counters.read(self.shared().store.evictions())
     }
 
     pub(super) fn upstream_shared(&self) -> Upstream {
-        self.upstream.clone()
+        self.inner.upstream.clone()
+    }
+
+    pub(super) fn shared(&self) -> &Shared<S> {
+        &self.inner.shared
     }
 
     pub(super) fn settings(&self) -> &Settings {
-        &self.settings
+        &self.inner.settings
     }
 
     pub(super) fn counters(&self) -> &Counters {
-        &self.counters
+        &self.inner.counters
     }
 
     pub(super) fn generations(&self) -> &Generations {
-        &self.shared.generations
+        &self.shared().generations
     }
 
     pub(super) fn flights(&self) -> &Arc<Flights<Landed>> {
-        &self.shared.flights
+        &self.shared().flights
     }
 
     pub(super) fn tendencies(&self) -> &Tendencies {
-        &self.shared.tendencies
+        &self.shared().tendencies
     }
 
     pub(in crate::layers) fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+        self.shared().clock.now()
     }
 
     /// What is kept for this query and still fresh.
@@ -241,7 +259,7 @@ impl<S: CacheStore> ResponseCache<S> {
             Some(hit) => Some(hit),
             None => self.find(query).await.hit,
         };
-        count(if hit.is_some() { &self.counters.hits } else { &self.counters.misses });
+        count(if hit.is_some() { &self.inner.counters.hits } else { &self.inner.counters.misses });
         hit
     }
 
@@ -251,7 +269,7 @@ impl<S: CacheStore> ResponseCache<S> {
         let found = self.find(query).await;
         found.hit.or_else(|| {
             let hit = self.stale_hit(query, found.stale?);
-            hit.inspect(|_| count(&self.counters.stale))
+            hit.inspect(|_| count(&self.inner.counters.stale))
         })
     }
 
@@ -261,7 +279,7 @@ impl<S: CacheStore> ResponseCache<S> {
             return None;
         }
         query.keys().find_map(|key| {
-            let entry = self.shared.store.peek(key)?;
+            let entry = self.shared().store.peek(key)?;
             match self.judge(key, query.topics, &entry, now) {
                 Worth::Fresh(remaining) => Some(Hit { entry, remaining }),
                 _ => None,
@@ -275,7 +293,7 @@ impl<S: CacheStore> ResponseCache<S> {
             return found;
         }
         for key in query.keys() {
-            let Some(Some(entry)) = self.ask(&query.patience, self.shared.store.get(key)).await else {
+            let Some(Some(entry)) = self.ask(&query.patience, self.shared().store.get(key)).await else {
                 continue;
             };
             match self.judge(key, query.topics, &entry, self.now()) {
@@ -309,7 +327,7 @@ impl<S: CacheStore> ResponseCache<S> {
         let lifetime = self.lifetime(entry.ttl());
         match lifetime.checked_sub(age) {
             Some(remaining) if !remaining.is_zero() => Worth::Fresh(remaining),
-            _ if age < lifetime + self.settings.stale_if_error => Worth::Stale,
+            _ if age < lifetime + self.inner.settings.stale_if_error => Worth::Stale,
             _ => Worth::Expired,
         }
     }
@@ -325,7 +343,7 @@ impl<S: CacheStore> ResponseCache<S> {
 
     /// Whether nothing has made the entry invalid.
     pub(super) fn is_current(&self, entry: &Entry, topics: Topics) -> bool {
-        let generations = &self.shared.generations;
+        let generations = &self.shared().generations;
         let stamp = entry.stamp();
         if stamp.writer == generations.writer() {
             stamp.generation == generations.current(topics)
@@ -333,7 +351,7 @@ impl<S: CacheStore> ResponseCache<S> {
             // Whoever wrote it counted for itself; but both can read a clock. What the store has not been told of it may
             // still hold, and clocks differ.
             Timestamp::from_millis(stamp.requested) > generations.changed_at(topics)
-                && !self.shared.untold.covers(entry.key())
+                && !self.shared().untold.covers(entry.key())
         }
     }
 
@@ -343,15 +361,15 @@ impl<S: CacheStore> ResponseCache<S> {
     /// this upstream again, until it has confirmed it. Only what it has not confirmed when the process ends is lost: a
     /// cache that finds it in the store later may then serve it until it expires.
     pub fn invalidate(&self, what: &Invalidation) {
-        self.shared.generations.bump(&self.upstream, what, self.now());
-        count(&self.counters.invalidations);
-        let mut telling = pin!(self.shared.store.invalidate(&self.upstream, what));
+        self.shared().generations.bump(&self.inner.upstream, what, self.now());
+        count(&self.inner.counters.invalidations);
+        let mut telling = pin!(self.shared().store.invalidate(&self.inner.upstream, what));
         match telling.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(())) => return,
             Poll::Ready(Err(error)) => self.failed(&error),
             Poll::Pending => {}
         }
-        self.shared.untold.add(&self.upstream, what);
+        self.shared().untold.add(&self.inner.upstream, what);
     }
 
     /// Forgets what the notification `message` says has changed; says whether it was one that does. `watched` are the
@@ -383,8 +401,8 @@ fn is_below(uri: &str, ancestor: &str) -> bool {
 impl<S> fmt::Debug for ResponseCache<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseCache")
-            .field("upstream", &&*self.upstream)
-            .field("settings", &self.settings)
+            .field("upstream", &&*self.inner.upstream)
+            .field("settings", &self.inner.settings)
             .finish_non_exhaustive()
     }
 }

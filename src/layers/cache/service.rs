@@ -96,7 +96,7 @@ where
             Some(query) => match self.cache.lookup_at(&query, query.requested) {
                 Some(hit) => {
                     count(&self.cache.counters().hits);
-                    State::Hit { response: Some(answer(hit, request.body().id().cloned())) }
+                    State::Hit { hit: Some((hit, request.body().id().cloned())) }
                 }
                 None => {
                     let work = miss(self.cache.clone(), self.inner.clone(), request, query);
@@ -128,7 +128,7 @@ pub struct CacheFuture<I: Service<Request<Message>>, S> {
 #[allow(clippy::large_enum_variant, reason = "a box for each request would cost more than the room")]
 enum State<I, F, S> {
     Hit {
-        response: Option<Response<Reply>>,
+        hit: Option<(Hit, Option<RequestId>)>,
     },
     Miss {
         future: Pin<Box<dyn Future<Output = Result<Response<Reply>, BoxError>> + Send>>,
@@ -166,7 +166,10 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProject::Hit { response } => return Poll::Ready(Ok(response.take().expect(COMPLETED))),
+                StateProject::Hit { hit } => {
+                    let (hit, id) = hit.take().expect(COMPLETED);
+                    return Poll::Ready(Ok(answer(hit, id)));
+                }
                 StateProject::Miss { future } => return future.as_mut().poll(cx),
                 StateProject::Readying { inner, request, after } => {
                     ready!(inner.poll_ready(cx)).map_err(Into::into)?;
