@@ -401,7 +401,7 @@ impl Envelope {
             Ok(meta.whole())
         })?;
         *overfull |= too_many || !all;
-        Ok(params.whole().unwrap_or(Span { start: 0, end: 0 }))
+        Ok(params.whole().unwrap_or_default())
     }
 
     /// Looks at what has been read, and adds to the message what is not there yet.

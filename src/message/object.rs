@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Deref;
 
 use bytestring::ByteString;
 use serde::{Serialize, Serializer};
-use smallvec::SmallVec;
 
 use super::raw::Raw;
 use super::scan::{Scan, Scanner, Span, StringSpan, SyntaxError, scan, unescape};
-use super::text::{Digits, Text};
+use super::text::{Number, Text};
 
 /// From this many names on, a duplicate is looked for with a hash set instead of by comparing all pairs.
 const FEW: usize = 16;
@@ -36,19 +36,49 @@ pub struct RawObject {
     /// Where the whole object stands in `source`, as long as that is what it says, but perhaps for `number`.
     whole: Option<Span>,
     /// The value of the first member, where it is another than in `source`.
-    number: Option<Digits>,
+    number: Option<Number>,
     members: Members,
 }
 
+#[derive(Clone)]
 enum Members {
-    /// As they stand in the source, without escapes in their names. Most objects have few: they need no memory of
-    /// their own.
-    Found(SmallVec<[Pair; 6]>),
-    /// Some have been edited, or have names with escapes.
+    /// As they stand in the source, without escapes in their names.
+    Found(Found),
+    /// There are many, or some have been edited or have names with escapes.
     Listed(Vec<Member>),
 }
 
-#[derive(Clone, Copy)]
+/// Members of an object that has few of them, as most have: they need no memory of their own.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    pairs: [Pair; 6],
+    count: u8,
+}
+
+impl Found {
+    /// Adds a member, if there is room for it.
+    #[inline]
+    fn push(&mut self, pair: Pair) -> bool {
+        let place = self.pairs.get_mut(usize::from(self.count));
+        place.is_some_and(|place| {
+            *place = pair;
+            self.count += 1;
+            true
+        })
+    }
+}
+
+impl Deref for Found {
+    type Target = [Pair];
+
+    #[inline]
+    fn deref(&self) -> &[Pair] {
+        // No more are counted than there are: the default is never taken.
+        self.pairs.get(..usize::from(self.count)).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Default)]
 struct Pair {
     name: Span,
     value: Span,
@@ -60,19 +90,9 @@ struct Member {
     value: Text,
 }
 
-impl Clone for Members {
-    fn clone(&self) -> Self {
-        match self {
-            // One copy of memory, where the clone of a `SmallVec` is one of each item.
-            Self::Found(pairs) => Self::Found(SmallVec::from_slice(pairs)),
-            Self::Listed(list) => Self::Listed(list.clone()),
-        }
-    }
-}
-
 impl Default for Members {
     fn default() -> Self {
-        Self::Found(SmallVec::new())
+        Self::Found(Found::default())
     }
 }
 
@@ -97,7 +117,7 @@ impl Members {
     #[inline]
     fn position(&self, name: &str, source: &str) -> Option<usize> {
         match self {
-            Self::Found(pairs) => pairs.iter().position(|pair| pair.name.bytes(source) == name.as_bytes()),
+            Self::Found(pairs) => pairs.iter().position(|pair| pair.name.is(name.as_bytes(), source)),
             Self::Listed(list) => list.iter().position(|member| member.name.bytes(source) == name.as_bytes()),
         }
     }
@@ -105,17 +125,19 @@ impl Members {
     /// The first name that comes a second time.
     fn duplicate(&self, source: &str) -> Option<usize> {
         let Self::Found(pairs) = self else { return self.duplicate_of_many(source) };
-        if pairs.len() > FEW {
-            return self.duplicate_of_many(source);
-        }
-        // Most names differ in length already.
-        let same =
-            |one: Span, other: Span| one.len() == other.len() && one.bytes(source) == other.bytes(source);
-        (1..pairs.len()).find(|&at| pairs[..at].iter().any(|before| same(before.name, pairs[at].name)))
+        let has =
+            |some: &[Pair], name: Span| some.iter().any(|pair| pair.name.is(name.bytes(source), source));
+        (1..pairs.len()).find(|&at| has(&pairs[..at], pairs[at].name))
     }
 
     #[cold]
     fn duplicate_of_many(&self, source: &str) -> Option<usize> {
+        if self.len() <= FEW {
+            return (1..self.len()).find(|&at| {
+                let name = self.name(at, source);
+                (0..at).any(|before| self.name(before, source) == name)
+            });
+        }
         let mut seen = HashSet::with_capacity(self.len());
         (0..self.len()).find(|&at| !seen.insert(self.name(at, source)))
     }
@@ -123,15 +145,25 @@ impl Members {
     /// Adds a member that has been found.
     #[inline]
     fn push(&mut self, name: StringSpan, value: Span, source: &str) {
-        match (self, name) {
-            (Self::Found(pairs), StringSpan { inner: name, escaped: false }) => {
-                pairs.push(Pair { name, value })
-            }
-            (members, StringSpan { inner, escaped }) => {
-                let name = Text::Shared(unescape(inner.of(source), escaped).into_owned().into());
-                members.list().push(Member { name, value: Text::Source(value) });
-            }
+        let StringSpan { inner, escaped } = name;
+        if let Self::Found(pairs) = self
+            && !escaped
+            && pairs.push(Pair { name: inner, value })
+        {
+            return;
         }
+        self.push_listed(name, value, source);
+    }
+
+    #[cold]
+    fn push_listed(&mut self, name: StringSpan, value: Span, source: &str) {
+        let name = match name {
+            StringSpan { inner, escaped: false } => Text::Source(inner),
+            StringSpan { inner, escaped } => {
+                Text::Shared(unescape(inner.of(source), escaped).into_owned().into())
+            }
+        };
+        self.list().push(Member { name, value: Text::Source(value) });
     }
 
     /// Makes them a list that can be edited.
@@ -314,6 +346,13 @@ impl RawObject {
         }
     }
 
+    fn write_value(&self, at: usize, out: &mut String) {
+        match &self.members {
+            Members::Found(_) => out.push_str(self.value(at)),
+            Members::Listed(list) => list[at].value.write_to(&self.source, out),
+        }
+    }
+
     fn value_len(&self, at: usize) -> usize {
         match (&self.members, &self.number) {
             (Members::Found(_), Some(number)) if at == 0 => number.len(),
@@ -324,7 +363,7 @@ impl RawObject {
 
     fn value(&self, at: usize) -> &str {
         match (&self.members, &self.number) {
-            (Members::Found(_), Some(number)) if at == 0 => number.as_str(),
+            (Members::Found(_), Some(number)) if at == 0 => number.text(),
             (Members::Found(pairs), _) => pairs[at].value.of(&self.source),
             (Members::Listed(list), _) => list[at].value.of(&self.source),
         }
@@ -357,10 +396,16 @@ impl RawObject {
     /// The value of the member with the number `at`.
     fn shared(&self, at: usize) -> ByteString {
         match (&self.members, &self.number) {
-            (Members::Found(_), Some(number)) if at == 0 => number.as_str().into(),
+            (Members::Found(_), Some(number)) if at == 0 => number.text().into(),
             (Members::Found(pairs), _) => self.source.slice_ref(pairs[at].value.of(&self.source)),
             (Members::Listed(list), _) => list[at].value.shared(&self.source),
         }
+    }
+
+    /// The names of all members in order.
+    #[cfg(feature = "cache")]
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|at| self.name(at))
     }
 
     /// All members in order.
@@ -398,14 +443,14 @@ impl RawObject {
     /// it can still be given away in one piece.
     #[cfg(feature = "cache")]
     pub(crate) fn set_number(&mut self, name: &str, number: u64) {
-        let number = Digits::of(number);
+        let number = Number::new(number);
         match &self.members {
             Members::Found(pairs)
                 if pairs.first().is_some_and(|first| first.name.of(&self.source) == name) =>
             {
                 self.number = Some(number);
             }
-            _ => self.put(name, Text::Digits(number)),
+            _ => self.put(name, Text::Number(number)),
         }
     }
 
@@ -437,7 +482,7 @@ impl RawObject {
 
     /// Like [`push_static`](Self::push_static) with a number.
     pub(crate) fn push_number(&mut self, name: &'static str, number: u64) {
-        self.push(name, Text::Digits(Digits::of(number)));
+        self.push(name, Text::Number(Number::new(number)));
     }
 
     fn push(&mut self, name: &'static str, value: Text) {
@@ -459,7 +504,7 @@ impl RawObject {
         self.whole = None;
         let list = self.members.list();
         if let (Some(number), Some(first)) = (self.number.take(), list.first_mut()) {
-            first.value = Text::Digits(number);
+            first.value = Text::Number(number);
         }
         list
     }
@@ -520,7 +565,7 @@ impl RawObject {
         let Some((before, rest)) = self.intact() else { return self.write_members(left_out, out) };
         if let Some(number) = &self.number {
             out.push_str(before.of(&self.source));
-            out.push_str(number.as_str());
+            number.write_to(out);
         }
         let gap = out.len();
         if left_out.is_none() {
@@ -545,7 +590,7 @@ impl RawObject {
             if left_out == Some(Place::Value(at)) {
                 gap = out.len();
             } else {
-                out.push_str(self.value(at));
+                self.write_value(at, out);
             }
         }
         out.push('}');
@@ -556,7 +601,7 @@ impl RawObject {
     pub(crate) fn written_len(&self) -> usize {
         let member = |at| self.members.name(at, &self.source).len() + self.value_len(at) + 4;
         match self.intact() {
-            Some((before, rest)) => before.len() + self.number.as_ref().map_or(0, Digits::len) + rest.len(),
+            Some((before, rest)) => before.len() + self.number.as_ref().map_or(0, Number::len) + rest.len(),
             None if self.is_empty() => 2,
             // One comma less than there are members.
             None => 1 + (0..self.len()).map(member).sum::<usize>(),

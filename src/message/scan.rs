@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub(crate) const MAX_DEPTH: u32 = 128;
 
 /// A range of bytes in the scanned text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
     pub(crate) end: u32,
@@ -28,6 +28,13 @@ impl Span {
         &text.as_bytes()[self.start as usize..self.end as usize]
     }
 
+    /// Whether it holds `other`. Most differ in length already.
+    #[inline]
+    pub(crate) fn is(self, other: &[u8], text: &str) -> bool {
+        self.len() == other.len() && self.bytes(text) == other
+    }
+
+    #[inline]
     pub(crate) fn len(self) -> usize {
         (self.end - self.start) as usize
     }
@@ -62,7 +69,7 @@ impl StringSpan {
         if self.escaped {
             *self.decoded(text) == *name.as_bytes()
         } else {
-            self.inner.bytes(text) == name.as_bytes()
+            self.inner.is(name.as_bytes(), text)
         }
     }
 
@@ -207,6 +214,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn member_name(&mut self) -> Scan<StringSpan> {
         if self.peek() != Some(b'"') {
             return self.fault("expected a member name");
@@ -368,6 +376,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes a string, the cursor being on its opening quote; says whether it has escapes.
+    #[inline(never)]
     fn rest_of_string(&mut self) -> Scan<bool> {
         let end = end_of_plain(self.bytes, self.at + 1);
         self.at = end;

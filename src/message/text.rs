@@ -1,6 +1,7 @@
 //! Text of a message that stands in its source, or in place of a part of it.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use bytestring::ByteString;
 
@@ -12,8 +13,7 @@ pub(super) enum Text {
     Source(Span),
     Static(&'static str),
     Shared(ByteString),
-    /// A number that is short enough to need no memory of its own.
-    Digits(Digits),
+    Number(Number),
 }
 
 impl Text {
@@ -31,7 +31,7 @@ impl Text {
             Self::Source(span) => span.of(source),
             Self::Static(text) => text,
             Self::Shared(text) => text,
-            Self::Digits(digits) => digits.as_str(),
+            Self::Number(number) => number.text(),
         }
     }
 
@@ -49,17 +49,24 @@ impl Text {
             Self::Source(span) => span.len(),
             Self::Static(text) => text.len(),
             Self::Shared(text) => text.len(),
-            Self::Digits(digits) => digits.len(),
+            Self::Number(number) => number.len(),
         }
     }
 
-    /// The text without a copy, if it is long.
+    pub(super) fn write_to(&self, source: &str, out: &mut String) {
+        match self {
+            Self::Number(number) => number.write_to(out),
+            other => out.push_str(other.of(source)),
+        }
+    }
+
+    /// The text, without a copy unless it is a number.
     pub(super) fn shared(&self, source: &ByteString) -> ByteString {
         match self {
             Self::Source(span) => source.slice_ref(span.of(source)),
             Self::Static(text) => ByteString::from_static(text),
             Self::Shared(text) => text.clone(),
-            Self::Digits(digits) => digits.as_str().into(),
+            Self::Number(number) => number.text().into(),
         }
     }
 
@@ -67,7 +74,7 @@ impl Text {
     pub(super) fn span(&self) -> Option<Span> {
         match self {
             Self::Source(span) => Some(*span),
-            Self::Static(_) | Self::Shared(_) | Self::Digits(_) => None,
+            Self::Static(_) | Self::Shared(_) | Self::Number(_) => None,
         }
     }
 
@@ -78,29 +85,28 @@ impl Text {
     }
 }
 
-/// The decimal digits of a `u64`: ASCII, from `start` on.
-#[derive(Clone, Copy)]
-pub(super) struct Digits {
-    digits: [u8; 20],
-    start: u8,
+/// A number that is written where it goes out, and has a text of its own only if somebody wants to read it before.
+#[derive(Clone)]
+pub(super) struct Number {
+    number: u64,
+    text: OnceLock<Box<str>>,
 }
 
-impl Digits {
-    pub(super) fn of(number: u64) -> Self {
-        let mut buffer = itoa::Buffer::new();
-        let text = buffer.format(number).as_bytes();
-        let mut digits = [b'0'; 20];
-        let start = digits.len() - text.len();
-        digits[start..].copy_from_slice(text);
-        Self { digits, start: start as u8 }
+impl Number {
+    pub(super) const fn new(number: u64) -> Self {
+        Self { number, text: OnceLock::new() }
     }
 
+    /// How many digits it has.
     pub(super) fn len(&self) -> usize {
-        self.digits.len() - usize::from(self.start)
+        1 + self.number.checked_ilog10().unwrap_or(0) as usize
     }
 
-    pub(super) fn as_str(&self) -> &str {
-        // Digits are ASCII: the error is never taken.
-        std::str::from_utf8(&self.digits[usize::from(self.start)..]).unwrap_or("0")
+    pub(super) fn text(&self) -> &str {
+        self.text.get_or_init(|| self.number.to_string().into())
+    }
+
+    pub(super) fn write_to(&self, out: &mut String) {
+        out.push_str(itoa::Buffer::new().format(self.number));
     }
 }

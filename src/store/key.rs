@@ -1,8 +1,8 @@
 //! What an entry is found by, and what makes entries invalid.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use bytestring::ByteString;
 
@@ -27,15 +27,17 @@ pub struct CacheKey {
     pub(crate) partition: Option<Partition>,
 }
 
-/// Every part counts, in few and short pieces: this is most of what it costs to find an entry.
+/// Hashes what callers choose.
+static PARAMS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Every part counts. What callers choose is hashed such that nobody can make keys collide, so a map of keys may have a
+/// hasher that does little: this is most of what it costs to find an entry.
 impl Hash for CacheKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(
-            self.upstream.hash
-                ^ u64::from_le_bytes([self.operation as u8, self.revision as u8, 0, 0, 0, 0, 0, 0]),
-        );
+        let kind = u64::from(self.operation as u8) << 8 | u64::from(self.revision as u8);
+        state.write_u64(self.upstream.hash.wrapping_add(kind));
         if let Some(param) = self.param() {
-            param.hash(state);
+            state.write_u64(PARAMS.hash_one(param));
         }
         // A part of a digest tells as much as the whole, where equality is looked at as well.
         if let Some(digest) = &self.partition {

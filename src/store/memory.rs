@@ -30,7 +30,7 @@ use crate::body::BoxError;
 // future. Moka's own expiry is not used, because it could not be given the cache's clock.
 #[derive(Clone)]
 pub struct MemoryStore {
-    entries: Cache<CacheKey, Entry>,
+    entries: Cache<CacheKey, Entry, foldhash::quality::RandomState>,
     index: Arc<Index>,
     evictions: Arc<AtomicU64>,
     max_bytes: u64,
@@ -141,7 +141,7 @@ impl MemoryStore {
                     in_listener.remove(&key);
                 }
             })
-            .build();
+            .build_with_hasher(foldhash::quality::RandomState::default());
         Self { entries, index, evictions, max_bytes }
     }
 

@@ -108,11 +108,15 @@ impl<S: CacheStore> ResponseCache<S> {
         let key = CacheKey { upstream: self.upstream_shared(), revision, operation, param, partition };
         let topics = self.generations().topics(&key);
         let generation = self.generations().current(topics);
-        let shared = self.settings().trust_public.then(|| CacheKey { partition: None, ..key.clone() });
-        let own = partition.is_some().then_some(key);
-        if own.is_none() && shared.is_none() {
-            return None;
-        }
+        let (own, shared) = match (partition, self.settings().trust_public) {
+            (None, false) => return None,
+            (None, true) => (None, Some(key)),
+            (Some(_), false) => (Some(key), None),
+            (Some(_), true) => {
+                let shared = CacheKey { partition: None, ..key.clone() };
+                (Some(key), Some(shared))
+            }
+        };
         Some(Query {
             own,
             shared,
@@ -166,21 +170,13 @@ fn modern(request: &Request<Message>) -> Option<Revision> {
 #[expect(clippy::option_option, reason = "one says whether it is understood, the other whether it is there")]
 fn affecting(operation: Operation, params: Option<&RawObject>) -> Option<Option<ByteString>> {
     let wanted = operation.param();
-    let mut found = None;
-    for (name, value) in params.into_iter().flat_map(RawObject::iter) {
-        if name == "_meta" {
-            continue;
-        }
-        match wanted {
-            Some((wanted, _)) if wanted == name => found = Some(value.to_str()?),
-            _ => return None,
-        }
+    let is_understood = |name| name == "_meta" || wanted.is_some_and(|(wanted, _)| wanted == name);
+    if params.is_some_and(|params| !params.names().all(is_understood)) {
+        return None;
     }
-    let Some(text) = found else {
-        return wanted.is_none_or(|(_, required)| !required).then_some(None);
-    };
-    let (name, _) = wanted?;
-    Some(Some(match text {
+    let Some((name, required)) = wanted else { return Some(None) };
+    let Some(value) = params.and_then(|params| params.get(name)) else { return (!required).then_some(None) };
+    Some(Some(match value.to_str()? {
         Cow::Owned(text) => text.into(),
         // Shares the message, without the quotes.
         Cow::Borrowed(text) => params?.get_shared(name)?.slice_ref(text),
