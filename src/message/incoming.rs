@@ -13,6 +13,7 @@ use super::{MAX_MEMBERS, Message, RequestId};
 
 /// One message of a server.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box for each answer would cost more than the room")]
 pub(crate) enum Incoming {
     /// The answer to a request. Only an error may be without an id.
     Answer { id: Option<RequestId>, outcome: Result<RawObject, ErrorObject> },

@@ -270,6 +270,7 @@ impl fmt::Display for Answer {
 
 /// One message of a [`ReplyStream`].
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box for each answer would cost more than the room")]
 pub enum Event {
     /// A notification that belongs to the request.
     Notification(Message),

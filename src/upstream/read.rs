@@ -162,6 +162,7 @@ impl Call {
 
 /// One message that belongs to a call.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box for each answer would cost more than the room")]
 pub(super) enum Said {
     Answer(Answer),
     Notification(crate::message::Message),

@@ -51,6 +51,7 @@ impl Generations {
         self.writer
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "there are few enough slots")]
     fn slot(&self, upstream: &Upstream, topic: Topic<'_>) -> usize {
         let topic = match topic {
             Topic::Everything => 0,
