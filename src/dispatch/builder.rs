@@ -243,7 +243,8 @@ impl Builder {
         self
     }
 
-    /// How long lists may be kept, and for whom. Defaults to not at all.
+    /// How long lists may be kept, and for whom; a list that [a template has made](ResourceTemplate::with_list) is never for
+    /// others than the caller. Defaults to not at all.
     pub fn with_list_cache(mut self, hint: CacheHint) -> Self {
         self.hints.lists = hint;
         self
@@ -323,6 +324,7 @@ impl Builder {
             let uri = resource.uri().to_owned();
             resources.insert(&uri, Arc::new(resource.build()?))?;
         }
+        let templates_list = self.templates.iter().any(ResourceTemplate::has_list);
         let templates = Registry::new("resource template");
         for template in self.templates {
             let uri = template.uri_template().to_owned();
@@ -372,6 +374,7 @@ impl Builder {
             prompts,
             resources,
             templates,
+            templates_list,
             methods,
             unprotected_state: self.unprotected_state,
             subscriptions,

@@ -41,6 +41,11 @@ impl CacheHint {
         Self { ttl: self.ttl.or(other.ttl), scope: self.scope.or(other.scope) }
     }
 
+    /// The same for nobody but the caller.
+    pub(super) const fn for_caller(self) -> Self {
+        Self { scope: Some(CacheScope::Private), ..self }
+    }
+
     /// Adds the two members to a result.
     pub(super) fn write_to(self, result: &mut RawObject) {
         let ttl = self.ttl.unwrap_or_default().as_millis();

@@ -51,6 +51,7 @@ mod context;
 mod error;
 mod hint;
 mod input_required;
+mod listed;
 mod methods;
 mod page;
 mod prompts;
@@ -79,6 +80,7 @@ pub use self::context::Context;
 pub use self::error::{BuildError, HandlerError};
 pub use self::hint::CacheHint;
 pub use self::input_required::InputRequired;
+pub use self::listed::ListedResource;
 pub use self::methods::Method;
 pub use self::prompts::{Prompt, PromptArgument, PromptArguments, PromptResult};
 pub use self::resources::{ReadResult, Resource, ResourceTemplate, TemplateVariables};
@@ -114,6 +116,8 @@ struct Inner {
     prompts: Registry<PromptEntry>,
     resources: Registry<ResourceEntry>,
     templates: Registry<TemplateEntry>,
+    /// Whether templates list resources.
+    templates_list: bool,
     methods: HashMap<String, Arc<MethodEntry>>,
     /// Whether handlers take what clients make of a state.
     unprotected_state: bool,
@@ -264,6 +268,7 @@ impl Dispatch {
             method::PROMPTS_LIST if offers.prompts => {
                 page::page(message, &inner.prompts, "prompts", inner.page_size, |prompt| &prompt.definition)?
             }
+            method::RESOURCES_LIST if inner.templates_list => return self.list_resources(request),
             method::RESOURCES_LIST if offers.resources => {
                 page::page(message, &inner.resources, "resources", inner.page_size, |entry| {
                     &entry.definition
@@ -334,6 +339,14 @@ impl Dispatch {
         self.work(request, |context| {
             let arguments = prompt.read(&context)?;
             Ok(prompt.get(arguments, context))
+        })
+    }
+
+    fn list_resources(&self, request: Request<Message>) -> Result<DispatchFuture, Rejection> {
+        let inner = &self.0;
+        let hint = inner.hints.of(method::RESOURCES_LIST);
+        self.work(request, |context| {
+            listed::list(&inner.resources, &inner.templates, inner.page_size, hint, context)
         })
     }
 

@@ -22,56 +22,108 @@ pub(super) fn page<'a, T: 'a>(
     size: Option<NonZeroUsize>,
     definition: impl Fn(&T) -> &ByteString,
 ) -> Result<RawObject, Rejection> {
-    let items = registry.snapshot();
-    let start = match message.param("cursor") {
-        None => 0,
-        Some(cursor) => {
-            let serial = cursor.to_str().and_then(|cursor| read_cursor(&cursor, registry.kind()));
-            let serial = serial.filter(|serial| *serial <= registry.last_serial()).ok_or_else(|| {
-                Rejection::invalid_params("the cursor is not valid: start again without `params.cursor`")
-            })?;
-            items.partition_point(|_, item| item.serial() <= serial)
-        }
-    };
-    let size = size.map_or(usize::MAX, NonZeroUsize::get);
-    let mut list = String::from("[");
-    let mut ends_with = None;
-    let mut more = false;
-    let rest = items.get_range(start..).into_iter().flat_map(|slice| slice.iter());
-    let enabled = rest.filter_map(|(_, item)| item.enabled().map(|value| (item, value)));
-    for (count, (item, value)) in enabled.enumerate() {
-        if count == size {
-            more = true;
-            break;
-        }
-        if count > 0 {
-            list.push(',');
-        }
-        list.push_str(definition(value));
-        ends_with = Some(item.serial());
-    }
-    list.push(']');
-
-    let mut result = RawObject::new();
-    result.push_text(member, list.into());
-    if let (true, Some(serial)) = (more, ends_with) {
-        let mut cursor = String::new();
-        write_string(
-            &URL_SAFE_NO_PAD.encode_to_string(format!("{}\n{serial}", registry.kind())),
-            &mut cursor,
-        );
-        result.push_text("nextCursor", cursor.into());
-    }
-    Ok(result)
+    let mut page = Page::new(size);
+    page.take(message, registry, definition)?;
+    Ok(page.into_result(member))
 }
 
-/// The serial in a cursor of a list of this kind.
-fn read_cursor(cursor: &str, kind: &str) -> Option<u64> {
+/// A page as far as it has been filled.
+pub(super) struct Page {
+    /// A JSON array that is not closed yet.
+    list: String,
+    /// How many more items there is room for.
+    room: usize,
+    next: Option<String>,
+}
+
+impl Page {
+    /// An empty page with room for `size` items, or for any number.
+    pub(super) fn new(size: Option<NonZeroUsize>) -> Self {
+        Self { list: String::from("["), room: size.map_or(usize::MAX, NonZeroUsize::get), next: None }
+    }
+
+    /// Whether the page has said where the next one begins.
+    pub(super) fn is_ended(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Adds the JSON of an item, if there is room for it.
+    pub(super) fn push(&mut self, item: &str) -> bool {
+        if self.room == 0 {
+            return false;
+        }
+        self.room -= 1;
+        if self.list.len() > 1 {
+            self.list.push(',');
+        }
+        self.list.push_str(item);
+        true
+    }
+
+    /// The next page begins where this cursor says.
+    pub(super) fn end<const N: usize>(&mut self, kind: &str, numbers: [u64; N]) {
+        self.next = Some(cursor_of(kind, numbers));
+    }
+
+    /// Adds what the registry has, from where the message's cursor says.
+    pub(super) fn take<T>(
+        &mut self,
+        message: &Message,
+        registry: &Registry<T>,
+        definition: impl Fn(&T) -> &ByteString,
+    ) -> Result<(), Rejection> {
+        let items = registry.snapshot();
+        let start = match message.param("cursor") {
+            None => 0,
+            Some(cursor) => {
+                let serial = cursor.to_str().and_then(|cursor| read_cursor(&cursor, registry.kind()));
+                let [serial] =
+                    serial.filter(|[serial]| *serial <= registry.last_serial()).ok_or_else(bad_cursor)?;
+                items.partition_point(|_, item| item.serial() <= serial)
+            }
+        };
+        let rest = items.get_range(start..).into_iter().flat_map(|slice| slice.iter());
+        let mut ends_with = 0;
+        for (item, value) in rest.filter_map(|(_, item)| item.enabled().map(|value| (item, value))) {
+            if !self.push(definition(value)) {
+                self.end(registry.kind(), [ends_with]);
+                break;
+            }
+            ends_with = item.serial();
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_result(mut self, member: &'static str) -> RawObject {
+        self.list.push(']');
+        let mut result = RawObject::new();
+        result.push_text(member, self.list.into());
+        if let Some(next) = self.next {
+            let mut cursor = String::new();
+            write_string(&next, &mut cursor);
+            result.push_text("nextCursor", cursor.into());
+        }
+        result
+    }
+}
+
+pub(super) fn bad_cursor() -> Rejection {
+    Rejection::invalid_params("the cursor is not valid: start again without `params.cursor`")
+}
+
+fn cursor_of<const N: usize>(kind: &str, numbers: [u64; N]) -> String {
+    let numbers = numbers.map(|number| number.to_string()).join("\n");
+    URL_SAFE_NO_PAD.encode_to_string(format!("{kind}\n{numbers}"))
+}
+
+/// The numbers in a cursor of this kind.
+pub(super) fn read_cursor<const N: usize>(cursor: &str, kind: &str) -> Option<[u64; N]> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode_to_vec(cursor).ok()?).ok()?;
     let digits = text.strip_prefix(kind)?.strip_prefix('\n')?;
-    let serial: u64 = digits.parse().ok()?;
-    // One number has one cursor.
-    (serial.to_string() == digits).then_some(serial)
+    let numbers: Result<Vec<u64>, _> = digits.split('\n').map(str::parse).collect();
+    let numbers = numbers.ok()?.try_into().ok()?;
+    // The same place has one cursor.
+    (cursor_of(kind, numbers) == cursor).then_some(numbers)
 }
 
 #[cfg(test)]

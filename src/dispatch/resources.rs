@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 
 use bytestring::ByteString;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::call::{Outcome, Work};
 use super::completion::{Completer, CompletionRequest};
@@ -12,11 +12,12 @@ use super::context::Context;
 use super::error::{BuildError, Failure, HandlerError};
 use super::hint::CacheHint;
 use super::input_required::InputRequired;
+use super::listed::{ListedResource, Lister};
 use super::registry::Registry;
 use super::template::Template;
 use super::tools::write_input_required;
 use crate::message::RawObject;
-use crate::protocol::{Annotations, Icon, ResourceContents};
+use crate::protocol::ResourceContents;
 use crate::rejection::Rejection;
 
 /// What reading a resource returns: its contents, or an [`InputRequired`].
@@ -93,25 +94,29 @@ type Pending = Pin<Box<dyn Future<Output = Result<ReadResult, HandlerError>> + S
 
 /// What resources and templates are described with.
 #[derive(Debug)]
-struct Description {
+pub(super) struct Description {
     members: Map<String, Value>,
     hint: CacheHint,
 }
 
 impl Description {
-    fn new(key: &str, uri: &str, name: String) -> Self {
+    pub(super) fn new(key: &str, uri: &str, name: String) -> Self {
         let mut members = Map::new();
         members.insert(key.to_owned(), uri.into());
         members.insert("name".to_owned(), name.into());
         Self { members, hint: CacheHint::default() }
     }
 
-    fn set(&mut self, member: &str, value: impl Into<Value>) {
+    pub(super) fn into_members(self) -> Map<String, Value> {
+        self.members
+    }
+
+    pub(super) fn set(&mut self, member: &str, value: impl Into<Value>) {
         self.members.insert(member.to_owned(), value.into());
     }
 }
 
-/// Both kinds have the same descriptive members; their documentation is written once.
+/// All kinds have the same descriptive members; their documentation is written once.
 macro_rules! descriptive_methods {
     () => {
         /// What it is, for the model.
@@ -133,17 +138,24 @@ macro_rules! descriptive_methods {
         }
 
         /// Pictures that stand for it.
-        pub fn with_icons(mut self, icons: &[Icon]) -> Self {
-            self.description.set("icons", json!(icons));
+        pub fn with_icons(mut self, icons: &[$crate::protocol::Icon]) -> Self {
+            self.description.set("icons", serde_json::json!(icons));
             self
         }
 
         /// Whom it is for, how much it matters and when it last changed.
-        pub fn with_annotations(mut self, annotations: &Annotations) -> Self {
-            self.description.set("annotations", json!(annotations));
+        pub fn with_annotations(mut self, annotations: &$crate::protocol::Annotations) -> Self {
+            self.description.set("annotations", serde_json::json!(annotations));
             self
         }
+    };
+}
 
+pub(super) use descriptive_methods;
+
+/// Both kinds that are read have this.
+macro_rules! cache_method {
+    () => {
         /// How long a read may be kept, and for whom, where the handler says nothing.
         pub fn with_cache(mut self, hint: CacheHint) -> Self {
             self.description.hint = hint;
@@ -193,6 +205,14 @@ impl Resource {
     }
 
     descriptive_methods!();
+
+    cache_method!();
+
+    /// How many bytes its contents have.
+    pub fn with_size(mut self, bytes: u64) -> Self {
+        self.description.set("size", bytes);
+        self
+    }
 
     pub(super) fn uri(&self) -> &str {
         &self.uri
@@ -269,6 +289,7 @@ pub struct ResourceTemplate {
     uri_template: String,
     description: Description,
     completers: Vec<(String, Completer)>,
+    lister: Option<Lister>,
     handler: Box<TemplateHandler>,
 }
 
@@ -289,11 +310,14 @@ impl ResourceTemplate {
             description: Description::new("uriTemplate", &uri_template, name.into()),
             uri_template,
             completers: Vec::new(),
+            lister: None,
             handler: Box::new(handler),
         }
     }
 
     descriptive_methods!();
+
+    cache_method!();
 
     /// Suggests values of the expression `name` while the user types. At most 100 of them are sent.
     pub fn with_completion<F, Fut>(mut self, name: impl Into<String>, suggest: F) -> Self
@@ -305,8 +329,42 @@ impl ResourceTemplate {
         self
     }
 
+    /// Has `list` say which resources of this template there are: `resources/list` shows them behind those that are
+    /// registered, in the order of the templates. Without it, it shows none.
+    ///
+    /// With [pages](super::Builder::with_page_size), `list` is called for each page that may show some of them, and pages
+    /// fit together as long as it keeps their order. If it fails, so does the request. As it may look at who asks, the
+    /// result is always private to the caller, whatever is said [for lists](super::Builder::with_list_cache).
+    ///
+    /// ```
+    /// use mcp_layers::dispatch::{Dispatch, ListedResource, ResourceTemplate};
+    /// use mcp_layers::protocol::ResourceContents;
+    ///
+    /// let notes = ResourceTemplate::new("note://{id}", "note", |variables, _context| async move {
+    ///     Ok(ResourceContents::text(variables.uri().to_owned(), "Buy milk"))
+    /// })
+    /// .with_mime_type("text/plain")
+    /// .with_list(|_context| async { Ok(vec![ListedResource::new("note://1", "Shopping")]) });
+    ///
+    /// let server = Dispatch::builder("notes", "1.0.0").resource_template(notes).build()?;
+    /// # let _ = server;
+    /// # Ok::<(), mcp_layers::dispatch::BuildError>(())
+    /// ```
+    pub fn with_list<F, Fut>(mut self, list: F) -> Self
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<ListedResource>, HandlerError>> + Send + 'static,
+    {
+        self.lister = Some(Lister::new(list));
+        self
+    }
+
     pub(super) fn uri_template(&self) -> &str {
         &self.uri_template
+    }
+
+    pub(super) fn has_list(&self) -> bool {
+        self.lister.is_some()
     }
 
     pub(super) fn has_completion(&self) -> bool {
@@ -319,11 +377,16 @@ impl ResourceTemplate {
             let reason = "a completion is for an expression that it does not have";
             return Err(BuildError::Template { template: self.uri_template, reason });
         }
+        let definition = serde_json::to_string(&self.description.members)?.into();
+        let hint = self.description.hint;
+        let mut says = self.description.into_members();
+        says.retain(|member, _| !matches!(member.as_str(), "uriTemplate" | "name"));
         Ok(TemplateEntry {
-            definition: serde_json::to_string(&self.description.members)?.into(),
+            definition,
             template,
-            hint: self.description.hint,
+            hint,
             completers: self.completers,
+            list: self.lister.map(|lister| (lister, says)),
             handler: self.handler,
         })
     }
@@ -342,6 +405,8 @@ pub(super) struct TemplateEntry {
     template: Template,
     hint: CacheHint,
     completers: Vec<(String, Completer)>,
+    /// What lists its resources, and what it says of each of them.
+    pub(super) list: Option<(Lister, Map<String, Value>)>,
     handler: Box<TemplateHandler>,
 }
 

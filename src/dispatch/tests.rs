@@ -1,5 +1,7 @@
 //! The whole dispatcher, without HTTP.
 
+mod listed;
+
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
