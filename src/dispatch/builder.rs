@@ -324,7 +324,6 @@ impl Builder {
             let uri = resource.uri().to_owned();
             resources.insert(&uri, Arc::new(resource.build()?))?;
         }
-        let templates_list = self.templates.iter().any(ResourceTemplate::has_list);
         let templates = Registry::new("resource template");
         for template in self.templates {
             let uri = template.uri_template().to_owned();
@@ -374,7 +373,6 @@ impl Builder {
             prompts,
             resources,
             templates,
-            templates_list,
             methods,
             unprotected_state: self.unprotected_state,
             subscriptions,

@@ -12,7 +12,7 @@ use super::context::Context;
 use super::error::{Failure, HandlerError};
 use super::hint::CacheHint;
 use super::page::{Page, bad_cursor, read_cursor};
-use super::registry::Registry;
+use super::registry::{Item, Registry};
 use super::resources::{Description, ResourceEntry, TemplateEntry, descriptive_methods};
 use crate::rejection::Rejection;
 
@@ -82,6 +82,11 @@ impl fmt::Debug for Lister {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Lister")
     }
+}
+
+/// Whether templates list resources.
+pub(super) fn any(templates: &Registry<TemplateEntry>) -> bool {
+    templates.snapshot().values().filter_map(Item::enabled).any(|entry| entry.list.is_some())
 }
 
 /// A template that lists resources: its place, what lists them, and what it says of them.

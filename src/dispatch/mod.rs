@@ -116,8 +116,6 @@ struct Inner {
     prompts: Registry<PromptEntry>,
     resources: Registry<ResourceEntry>,
     templates: Registry<TemplateEntry>,
-    /// Whether templates list resources.
-    templates_list: bool,
     methods: HashMap<String, Arc<MethodEntry>>,
     /// Whether handlers take what clients make of a state.
     unprotected_state: bool,
@@ -191,9 +189,7 @@ impl Dispatch {
     /// As for [`add_tool`](Self::add_tool); and if it has completions, but the server was built without any and without
     /// [`with_completions`](Builder::with_completions).
     pub fn add_prompt(&self, prompt: Prompt) -> Result<(), BuildError> {
-        if prompt.has_completion() && !self.0.capabilities.completions {
-            return Err(BuildError::NotOffered { kind: "completion" });
-        }
+        self.check_completion(prompt.has_completion())?;
         let name = prompt.name().to_owned();
         Self::add(self.0.capabilities.prompts, &self.0.prompts, &name, || prompt.build())?;
         self.0.subscriptions.publisher().prompts_list_changed();
@@ -227,6 +223,37 @@ impl Dispatch {
             self.0.subscriptions.publisher().resources_list_changed();
         }
         removed
+    }
+
+    /// Adds a resource template and tells listening clients.
+    ///
+    /// # Errors
+    /// As for [`add_tool`](Self::add_tool); if its URI template cannot be read; and if it has completions, but the server
+    /// was built without any and without [`with_completions`](Builder::with_completions).
+    pub fn add_resource_template(&self, template: ResourceTemplate) -> Result<(), BuildError> {
+        self.check_completion(template.has_completion())?;
+        let uri = template.uri_template().to_owned();
+        Self::add(self.0.capabilities.resources, &self.0.templates, &uri, || template.build())?;
+        self.0.subscriptions.publisher().resources_list_changed();
+        Ok(())
+    }
+
+    /// Removes the resource template `uri_template`; says whether there was one, and tells listening clients if so.
+    pub fn remove_resource_template(&self, uri_template: &str) -> bool {
+        let removed = self.0.templates.remove(uri_template);
+        if removed {
+            self.0.subscriptions.publisher().resources_list_changed();
+        }
+        removed
+    }
+
+    /// What was announced to clients does not change: what completes arguments cannot come to a server that has not said
+    /// that it does.
+    fn check_completion(&self, has_completion: bool) -> Result<(), BuildError> {
+        if has_completion && !self.0.capabilities.completions {
+            return Err(BuildError::NotOffered { kind: "completion" });
+        }
+        Ok(())
     }
 
     fn add<T>(
@@ -268,7 +295,9 @@ impl Dispatch {
             method::PROMPTS_LIST if offers.prompts => {
                 page::page(message, &inner.prompts, "prompts", inner.page_size, |prompt| &prompt.definition)?
             }
-            method::RESOURCES_LIST if inner.templates_list => return self.list_resources(request),
+            method::RESOURCES_LIST if offers.resources && listed::any(&inner.templates) => {
+                return self.list_resources(request);
+            }
             method::RESOURCES_LIST if offers.resources => {
                 page::page(message, &inner.resources, "resources", inner.page_size, |entry| {
                     &entry.definition

@@ -363,10 +363,6 @@ impl ResourceTemplate {
         &self.uri_template
     }
 
-    pub(super) fn has_list(&self) -> bool {
-        self.lister.is_some()
-    }
-
     pub(super) fn has_completion(&self) -> bool {
         !self.completers.is_empty()
     }

@@ -114,3 +114,40 @@ async fn a_template_that_cannot_list_fails_the_request_and_tells_no_secret() {
     let failed = error(&server, "resources/list", json!({})).await;
     assert_eq!(failed, (200, -32603, "internal error".to_owned()));
 }
+
+#[tokio::test]
+async fn templates_come_and_go_while_the_server_serves_and_each_change_is_told_once() {
+    let server = Dispatch::builder("s", "1").resource(fixed("f:1")).build().unwrap();
+    let listen = json!({"notifications": {"resourcesListChanged": true}});
+    let mut stream = stream(respond(&server, "subscriptions/listen", listen).await);
+    next(&mut stream).await.unwrap();
+    let told = async |stream: &mut ReplyStream| {
+        let mut told = 0;
+        while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, next(stream)).await {
+            assert_eq!(event["method"], "notifications/resources/list_changed");
+            told += 1;
+        }
+        told
+    };
+    server.add_resource_template(template("a:{x}", &["a:1"])).unwrap();
+    assert_eq!(told(&mut stream).await, 1);
+    assert_eq!(uris(&result(&server, "resources/list", json!({})).await), ["f:1", "a:1"]);
+    assert_eq!(result(&server, "resources/read", json!({"uri": "a:7"})).await["contents"][0]["uri"], "a:7");
+
+    let duplicate = server.add_resource_template(template("a:{x}", &[])).unwrap_err();
+    assert!(matches!(duplicate, BuildError::Duplicate { name, .. } if name == "a:{x}"));
+    assert!(matches!(server.add_resource_template(template("{", &[])), Err(BuildError::Template { .. })));
+    let completed = template("b:{x}", &[]).with_completion("x", |_, _| async { Ok(Vec::new()) });
+    let refused = server.add_resource_template(completed).unwrap_err();
+    assert!(matches!(refused, BuildError::NotOffered { kind: "completion" }));
+    assert!(!server.remove_resource_template("b:{x}"));
+    assert_eq!(told(&mut stream).await, 0, "nothing has changed");
+
+    assert!(server.remove_resource_template("a:{x}"));
+    assert_eq!(told(&mut stream).await, 1);
+    assert_eq!(uris(&result(&server, "resources/list", json!({})).await), ["f:1"]);
+    assert_eq!(error(&server, "resources/read", json!({"uri": "a:7"})).await.1, -32602);
+    let tools_only = Dispatch::builder("s", "1").tool(tool("a")).build().unwrap();
+    let refused = tools_only.add_resource_template(template("a:{x}", &[])).unwrap_err();
+    assert!(matches!(refused, BuildError::NotOffered { kind: "resource template" }));
+}
