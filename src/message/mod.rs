@@ -16,6 +16,7 @@
 mod envelope;
 mod id;
 mod incoming;
+mod marks;
 mod meta;
 mod object;
 mod raw;
@@ -39,8 +40,9 @@ pub use self::raw::{Kind, Raw};
 pub use self::reply::{Answer, ErrorObject, Event, Reply, ReplyStream};
 
 pub(crate) use self::incoming::{Incoming, Unusable};
+pub(crate) use self::marks::{Mark, Marks};
 pub(crate) use self::object::write_string;
-pub(crate) use self::walk::{Token, Walk};
+pub(crate) use self::walk::{Spelled, Token, Walk};
 
 use self::envelope::Envelope;
 use self::scan::{SyntaxError, scan};

@@ -446,7 +446,7 @@ impl<'a> Scanner<'a> {
 
 /// Where the next quote, backslash or control character is, from `at` on; looks at eight bytes at a time.
 #[inline]
-fn end_of_plain(bytes: &[u8], at: usize) -> usize {
+pub(super) fn end_of_plain(bytes: &[u8], at: usize) -> usize {
     const ONES: u64 = u64::MAX / 255;
     let mut rest = bytes.get(at..).unwrap_or_default();
     while let Some((chunk, after)) = rest.split_first_chunk::<8>() {

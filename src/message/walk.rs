@@ -13,27 +13,27 @@ pub(crate) enum Token<'a> {
     /// The innermost object or array ends.
     Close,
     /// The name of the member whose value comes next.
-    Name(Name<'a>),
+    Name(Spelled<'a>),
     /// A string, number, boolean or `null`.
     Scalar(Raw<'a>),
 }
 
-/// The name of a member as it is spelled between its quotes.
+/// A string as it is spelled between its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Name<'a> {
-    spelled: &'a str,
-    escaped: bool,
+pub(crate) struct Spelled<'a> {
+    pub(super) text: &'a str,
+    pub(super) escaped: bool,
 }
 
-impl<'a> Name<'a> {
-    /// The name with its escapes resolved.
+impl<'a> Spelled<'a> {
+    /// The string with its escapes resolved.
     pub(crate) fn decoded(self) -> Cow<'a, str> {
-        unescape(self.spelled, self.escaped)
+        unescape(self.text, self.escaped)
     }
 
     /// The text between the quotes.
-    pub(crate) fn spelled(self) -> &'a str {
-        self.spelled
+    pub(crate) fn text(self) -> &'a str {
+        self.text
     }
 }
 
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
                 State::Name => {
                     let StringSpan { inner, escaped } = self.scanner.member_name()?;
                     self.state = State::Value;
-                    return Ok(Some(Token::Name(Name { spelled: inner.of(self.text), escaped })));
+                    return Ok(Some(Token::Name(Spelled { text: inner.of(self.text), escaped })));
                 }
                 State::After if self.depth == 0 => self.state = State::Done,
                 State::After => {

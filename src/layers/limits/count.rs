@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 
-use crate::message::{Kind, Raw, Token, Walk};
+use crate::message::{Kind, Mark, Marks, Raw, Spelled, Token, Walk};
 
 /// What may be in the arguments of one call; `None` bounds nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,44 +48,50 @@ impl Bounds {
         }
         let mut max_elements = self.elements;
         let (mut elements, mut depth) = (0_usize, 0_usize);
-        for token in Walk::new(value) {
-            if matches!(token, Token::Open(_) | Token::Scalar(_)) && depth > 0 {
-                elements += 1;
-                if let Some(max) = max_elements.filter(|max| elements > max.get()) {
-                    // Members that are named twice have been counted twice.
-                    if has_more_elements_than(max.get(), value) {
-                        return Err(Exceeded::Elements(max));
-                    }
-                    max_elements = None;
-                }
-            }
-            match token {
-                Token::Open(_) => {
+        // One bit per open container, the innermost lowest: 1 is an array.
+        let mut arrays: u128 = 0;
+        for mark in Marks::of(value) {
+            match mark {
+                Mark::Open { kind, is_empty } => {
                     depth += 1;
                     if let Some(max) = self.depth.filter(|max| depth > max.get()) {
                         return Err(Exceeded::Depth(max));
                     }
+                    let is_array = kind == Kind::Array;
+                    arrays = arrays << 1 | u128::from(is_array);
+                    if !is_array || is_empty {
+                        continue;
+                    }
                 }
-                Token::Close => depth -= 1,
-                Token::Name(name) => self.check_string(name.spelled(), || Some(name.decoded()))?,
-                Token::Scalar(raw) if raw.kind() == Kind::String => {
-                    self.check_string(raw.text(), || raw.to_str())?;
+                Mark::Close => {
+                    depth -= 1;
+                    arrays >>= 1;
+                    continue;
                 }
-                Token::Scalar(_) => {}
+                Mark::String(string) => {
+                    self.check_string(string)?;
+                    continue;
+                }
+                Mark::Comma if arrays & 1 == 0 => continue,
+                Mark::Comma | Mark::Colon => {}
+            }
+            // An element or a member begins.
+            elements += 1;
+            if let Some(max) = max_elements.filter(|max| elements > max.get()) {
+                // Members that are named twice have been counted twice.
+                if has_more_elements_than(max.get(), value) {
+                    return Err(Exceeded::Elements(max));
+                }
+                max_elements = None;
             }
         }
         Ok(())
     }
 
-    /// `spelled` is never shorter than what it stands for, so that only suspects are decoded.
-    fn check_string<'a>(
-        self,
-        spelled: &str,
-        decoded: impl FnOnce() -> Option<Cow<'a, str>>,
-    ) -> Result<(), Exceeded> {
-        let too_long = |max: &NonZeroUsize| {
-            spelled.len() > max.get() && decoded().is_some_and(|decoded| decoded.len() > max.get())
-        };
+    /// What is spelled is never shorter than what it stands for, so that only suspects are decoded.
+    fn check_string(self, string: Spelled<'_>) -> Result<(), Exceeded> {
+        let too_long =
+            |max: &NonZeroUsize| string.text().len() > max.get() && string.decoded().len() > max.get();
         self.string_bytes.filter(too_long).map_or(Ok(()), |max| Err(Exceeded::StringBytes(max)))
     }
 }
