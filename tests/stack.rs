@@ -555,3 +555,23 @@ async fn without_a_catalog_tools_need_what_the_rules_say_and_nothing_else() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_unknown_tool_is_that_however_large_its_arguments_are() {
+    for protocol_errors in [false, true] {
+        let (server, _) = server();
+        let service = Stack::new(server.clone())
+            .with_limits(limits().with_protocol_errors(protocol_errors))
+            .service(server);
+        let mut call = Call::right().header("mcp-name", "none");
+        call.body["params"]["name"] = "none".into();
+        call.body["params"]["arguments"] = json!({"a": 1, "b": 2, "c": 3});
+        let (status, body) = call.send(&service).await;
+        assert_eq!(
+            (status, &body["error"]["code"], &body["id"]),
+            (400, &json!(-32602), &json!("a")),
+            "{body}"
+        );
+        assert_eq!(body["error"]["data"], Value::Null);
+    }
+}
