@@ -43,6 +43,12 @@ pub trait ToolCatalog: Send + Sync + 'static {
     fn generation(&self) -> Option<u64> {
         None
     }
+
+    /// Whether there is no tool but those that it knows. If not, what it does not know may be a tool all the same, of which
+    /// nothing was declared. Defaults to true.
+    fn is_exhaustive(&self) -> bool {
+        true
+    }
 }
 
 impl<C: ToolCatalog + ?Sized> ToolCatalog for Arc<C> {
@@ -52,6 +58,10 @@ impl<C: ToolCatalog + ?Sized> ToolCatalog for Arc<C> {
 
     fn generation(&self) -> Option<u64> {
         (**self).generation()
+    }
+
+    fn is_exhaustive(&self) -> bool {
+        (**self).is_exhaustive()
     }
 }
 
@@ -90,7 +100,7 @@ impl ToolFacts {
     }
 }
 
-/// The catalog of a layer that has been given none: it knows no tool.
+/// The catalog of a layer that has been given none: it knows no tool, and does not say that there is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCatalog;
 
@@ -101,6 +111,10 @@ impl ToolCatalog for NoCatalog {
 
     fn generation(&self) -> Option<u64> {
         Some(0)
+    }
+
+    fn is_exhaustive(&self) -> bool {
+        false
     }
 }
 
@@ -212,6 +226,7 @@ mod tests {
         let catalog = Arc::new(catalog);
         assert_eq!(catalog.tool("a", &Extensions::new()), Some(Arc::default()));
         assert_eq!(catalog.generation(), Some(0));
+        assert!(catalog.is_exhaustive() && !Arc::new(NoCatalog).is_exhaustive());
         assert_eq!(NoCatalog.tool("a", &Extensions::new()), None);
     }
 }

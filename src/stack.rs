@@ -299,11 +299,13 @@ where
     }
 
     /// How large the arguments of tools may be. Defaults to no bound but the body's.
+    ///
+    /// The limits are given the stack's catalog: that a tool does not exist is said first.
     pub fn with_limits(
         self,
         limits: LimitsLayer,
     ) -> Stack<C, Auth, Scopes, Own, LimitsLayer, Cache, State, LookUp> {
-        with!(limits: limits, self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, cache, state, look_up })
+        with!(limits: limits.with_catalog(self.catalog.clone()), self { catalog, origin, auth, endpoint, version, scopes, capabilities, own, cache, state, look_up })
     }
 
     /// Seals `requestState`. Defaults to none: then a [`Dispatch`](crate::dispatch::Dispatch) gives and takes no state.

@@ -510,3 +510,68 @@ fn every_setting_reaches_its_layer() {
     assert!(format!("{endpoint:?}").contains("max_body_bytes: 17"), "{endpoint:?}");
     assert!(format!("{version:?}").contains("supported: []"), "{version:?}");
 }
+
+#[tokio::test]
+async fn without_a_catalog_tools_need_what_the_rules_say_and_nothing_else() {
+    for hide in [false, true] {
+        let (server, calls) = server();
+        let rules = || ScopeRules::new().with_tool("drop", "admin").with_hidden_denials(hide);
+        let catalog =
+            mcp_layers::layers::ScopeLayer::new(rules().with_catalog(NoCatalog)).unwrap().visible_tools();
+        // What is passed on by another layer of scopes is no more a catalog than what it was given.
+        let services = [
+            ServiceBuilder::new().boxed_clone().service(
+                Stack::new(NoCatalog).with_auth(auth()).with_scopes(rules()).unwrap().service(server.clone()),
+            ),
+            ServiceBuilder::new().boxed_clone().service(
+                Stack::new(catalog).with_auth(auth()).with_scopes(rules()).unwrap().service(server.clone()),
+            ),
+        ];
+        for service in services {
+            let drop = Call::right();
+            let open = || {
+                let mut call = Call::right().header("authorization", "Bearer ada").header("mcp-name", "open");
+                call.body["params"]["name"] = "open".into();
+                call
+            };
+            let (status, body) = open().send(&service).await;
+            assert_eq!((status, &body["result"]["content"][0]["text"]), (200, &json!("open")), "{body}");
+            let (status, body) = drop.clone().header("authorization", "Bearer ada").send(&service).await;
+            let (code, refused) = if hide { (-32602, 400) } else { (403, 403) };
+            assert_eq!((status, &body["error"]["code"], &body["id"]), (refused, &json!(code), &json!("a")));
+            assert_eq!(calls.load(Ordering::Relaxed), 0);
+            for (token, expected) in
+                [("Bearer ada", json!(["open"])), ("Bearer ada-admin", json!(["open", "drop"]))]
+            {
+                let (_, body) = drop.clone().list().header("authorization", token).send(&service).await;
+                let tools = body["result"]["tools"].as_array().unwrap();
+                assert_eq!(
+                    tools.iter().map(|tool| &tool["name"]).collect::<Vec<_>>(),
+                    expected.as_array().unwrap().iter().collect::<Vec<_>>()
+                );
+            }
+            drop.send(&service).await;
+            assert_eq!(calls.swap(0, Ordering::Relaxed), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_that_however_large_its_arguments_are() {
+    for protocol_errors in [false, true] {
+        let (server, _) = server();
+        let service = Stack::new(server.clone())
+            .with_limits(limits().with_protocol_errors(protocol_errors))
+            .service(server);
+        let mut call = Call::right().header("mcp-name", "none");
+        call.body["params"]["name"] = "none".into();
+        call.body["params"]["arguments"] = json!({"a": 1, "b": 2, "c": 3});
+        let (status, body) = call.send(&service).await;
+        assert_eq!(
+            (status, &body["error"]["code"], &body["id"]),
+            (400, &json!(-32602), &json!("a")),
+            "{body}"
+        );
+        assert_eq!(body["error"]["data"], Value::Null);
+    }
+}

@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use bytestring::ByteString;
 use futures_core::Stream;
+#[cfg(feature = "cache")]
+use http::StatusCode;
 use serde::Serialize;
 
 use super::Message;
@@ -111,6 +113,14 @@ impl ErrorObject {
     pub(crate) fn with_data_text(mut self, text: Option<ByteString>) -> Self {
         self.data = text;
         self
+    }
+
+    /// The status of this error where the head of its response says `told`. A failure after a stream has begun can tell
+    /// its status by its code alone, which is equal to it.
+    #[cfg(feature = "cache")]
+    pub(crate) fn status(&self, told: StatusCode) -> StatusCode {
+        let by_code = u16::try_from(self.code).ok().and_then(|code| StatusCode::from_u16(code).ok());
+        by_code.filter(|status| told == StatusCode::OK && status.is_server_error()).unwrap_or(told)
     }
 
     /// What a program may want to know beside the code.

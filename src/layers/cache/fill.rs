@@ -106,7 +106,7 @@ impl Error for InnerError {
 fn is_transient(status: StatusCode, error: &ErrorObject) -> bool {
     error.code == code::INTERNAL_ERROR
         || matches!(
-            status,
+            error.status(status),
             StatusCode::INTERNAL_SERVER_ERROR
                 | StatusCode::BAD_GATEWAY
                 | StatusCode::SERVICE_UNAVAILABLE

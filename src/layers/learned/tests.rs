@@ -61,6 +61,26 @@ fn refused(request: &Request<Message>, code: i64) -> Response<Reply> {
     response
 }
 
+/// The answer at the end of a stream, perhaps after a notification.
+fn streamed(answer: Answer, after_another: bool) -> Response<Reply> {
+    struct Events(Vec<Event>);
+    impl Stream for Events {
+        type Item = Event;
+        fn poll_next(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> Poll<Option<Event>> {
+            Poll::Ready((!self.0.is_empty()).then(|| self.0.remove(0)))
+        }
+    }
+    let note = Message::notification("notifications/message", RawObject::new()).unwrap();
+    let mut events = vec![Event::Notification(note), Event::Answer(answer)];
+    if !after_another {
+        events.remove(0);
+    }
+    Response::new(Reply::Stream(ReplyStream::new(Events(events))))
+}
+
 /// Says that the call was made.
 fn done(request: &Request<Message>) -> Response<Reply> {
     answered(request, &json!({"resultType": "complete", "content": []}))
@@ -226,16 +246,6 @@ async fn a_list_that_passes_is_learned_from() {
 
 #[tokio::test]
 async fn a_list_at_the_end_of_a_stream_is_learned_from_as_well() {
-    struct Two(Vec<Event>);
-    impl Stream for Two {
-        type Item = Event;
-        fn poll_next(
-            mut self: std::pin::Pin<&mut Self>,
-            _: &mut std::task::Context<'_>,
-        ) -> Poll<Option<Event>> {
-            Poll::Ready((!self.0.is_empty()).then(|| self.0.remove(0)))
-        }
-    }
     let world = World::new(|request| {
         if request.body().method() != "tools/list" {
             return done(request);
@@ -245,11 +255,7 @@ async fn a_list_at_the_end_of_a_stream_is_learned_from_as_well() {
         else {
             unreachable!()
         };
-        let note = Message::notification("notifications/message", RawObject::new()).unwrap();
-        Response::new(Reply::Stream(ReplyStream::new(Two(vec![
-            Event::Notification(note),
-            Event::Answer(answer),
-        ]))))
+        streamed(answer, true)
     });
     assert_eq!(world.send(list("ada")).await.0, 200);
     assert_eq!(world.call("ada", "sql", "").await, MISMATCH);
@@ -257,6 +263,26 @@ async fn a_list_at_the_end_of_a_stream_is_learned_from_as_well() {
     // And so is one that is looked up.
     assert_eq!(world.call("bob", "sql", "").await, MISMATCH);
     assert_eq!(world.seen(), ["tools/list "]);
+}
+
+#[tokio::test]
+async fn a_list_whose_stream_fails_is_refused_with_the_status_that_its_code_says() {
+    for (code, status) in [(502, 502), (504, 504), (-32601, 200)] {
+        for after_another in [false, true] {
+            let world = World::new(move |request| {
+                let error = ErrorObject::new(code, "it has broken off");
+                streamed(Answer::error(request.body().id().cloned(), error), after_another)
+            });
+            for who in ["ada", ""] {
+                let (found, body) = world.send(call(who, "sql", "region")).await;
+                assert_eq!(
+                    (found, &body["id"], body["error"]["code"].as_i64()),
+                    (status, &json!(7), Some(code))
+                );
+                assert_eq!(world.seen(), ["tools/list "]);
+            }
+        }
+    }
 }
 
 #[tokio::test]

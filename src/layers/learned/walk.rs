@@ -241,7 +241,7 @@ where
 {
     let failed = |error: B::Error| Failure::Failed(InnerError::from(error.into()));
     poll_fn(|cx| bottom.poll_ready(cx)).await.map_err(failed)?;
-    let (parts, reply) = bottom.call(list).await.map_err(failed)?.into_parts();
+    let (mut parts, reply) = bottom.call(list).await.map_err(failed)?.into_parts();
     let answer = match reply {
         Reply::Answer(answer) => Some(answer),
         Reply::Stream(mut stream) => loop {
@@ -258,6 +258,8 @@ where
         Ok(result) => catalog.take_note(query.as_ref(), parts.status, result).map_err(Failure::NotAPage),
         Err(error) => {
             let error = error.clone();
+            // The caller has seen no stream: what became of it can be told with a status.
+            parts.status = error.status(parts.status);
             Err(Failure::Refused(Arc::new(Refusal::of(
                 &Response::from_parts(parts, Reply::Answer(answer)),
                 &error,

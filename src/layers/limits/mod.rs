@@ -143,8 +143,9 @@ impl Policy for Limits {
         let (Some(tool), Some(arguments)) = (message.target(), message.arguments()) else { return Ok(()) };
         let Err(exceeded) = self.bounds.check(arguments) else { return Ok(()) };
         let text = format!("the arguments of the tool `{}` {exceeded}", shorten(tool));
-        let unknown =
-            self.catalog.as_ref().is_some_and(|catalog| catalog.tool(tool, request.extensions()).is_none());
+        let unknown = self.catalog.as_ref().is_some_and(|catalog| {
+            catalog.is_exhaustive() && catalog.tool(tool, request.extensions()).is_none()
+        });
         Err(if unknown {
             Rejection::invalid_params(format!("unknown tool `{}`; also, {text}", shorten(tool)))
         } else if self.protocol_errors {

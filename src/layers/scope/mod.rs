@@ -142,6 +142,10 @@ impl ToolCatalog for VisibleTools {
         let (allowed, _) = self.0.allows(&target, Some(&facts), extensions.get());
         (allowed || !self.0.hide).then_some(facts)
     }
+
+    fn is_exhaustive(&self) -> bool {
+        self.0.knows_all_tools()
+    }
 }
 
 impl fmt::Debug for VisibleTools {

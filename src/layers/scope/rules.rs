@@ -124,7 +124,7 @@ impl ScopeRules {
 
     /// Where it is known which tools there are, and what was declared when they were registered: mostly the
     /// [`Dispatch`](crate::dispatch::Dispatch) below. A tool that it does not know does not exist, and is answered so
-    /// here. Defaults to none: then every name is taken for a tool, and needs the [default](Self::with_default) if it has no
+    /// here, unless it is not [exhaustive](ToolCatalog::is_exhaustive). Defaults to none: then every name is taken for a tool, and needs the [default](Self::with_default) if it has no
     /// rule.
     pub fn with_catalog(mut self, catalog: impl ToolCatalog) -> Self {
         self.catalog = Some(Arc::new(catalog));
@@ -264,7 +264,11 @@ impl ScopeRules {
 
     /// Whether there is no such thing for this caller, as far as the catalog can tell.
     pub(super) fn is_unknown(&self, target: &Target<'_>, facts: Option<&ToolFacts>) -> bool {
-        matches!(target, Target::Tool(_)) && self.catalog.is_some() && facts.is_none()
+        matches!(target, Target::Tool(_)) && facts.is_none() && self.knows_all_tools()
+    }
+
+    pub(super) fn knows_all_tools(&self) -> bool {
+        self.catalog.as_ref().is_some_and(|catalog| catalog.is_exhaustive())
     }
 
     /// Which state everything is in that lists depend on, besides the scopes of the caller; `None` if that is not known.

@@ -135,3 +135,47 @@ async fn a_failure_at_the_end_of_a_stream_is_replaced_by_an_expired_entry() {
     let events = drain(ask(&service, page()).await).await;
     assert!(matches!(&events[1], Event::Answer(answer) if answer.outcome().is_err()));
 }
+
+#[tokio::test]
+async fn a_failure_that_a_stream_can_tell_by_its_code_alone_is_one() {
+    for (code, before, stale) in [
+        (502, 0, true),
+        (502, 1, true),
+        (503, 1, true),
+        (504, 0, true),
+        (504, 1, true),
+        (404, 0, false),
+        (404, 1, false),
+    ] {
+        let (cache, clock) = cache();
+        let upstream = Upstream::new(move |request, call| {
+            if call == 0 {
+                return Ok(answered(request, result("public", "1000")));
+            }
+            let error = ErrorObject::new(code, "it has broken off");
+            let answer = Answer::error(request.body().id().cloned(), error);
+            let events = (0..before).map(|_| progress()).chain([Event::Answer(answer)]).collect();
+            Ok(Response::new(Reply::Stream(ReplyStream::new(Events(events)))))
+        });
+        let service = layered(&cache.clone().with_stale_if_error(ms(500)), &upstream);
+        ask(&service, tools()).await;
+        clock.advance(ms(1200));
+        // Twice, since what was served must not have been forgotten.
+        for _ in 0..2 {
+            let response = ask(&service, tools()).await;
+            let ttl = match response.body() {
+                Reply::Answer(answer) => {
+                    answer.outcome().ok().map(|result| result.get("ttlMs").unwrap().text().to_owned())
+                }
+                _ => match &drain(response).await[..] {
+                    [Event::Notification(_), Event::Answer(answer)] => {
+                        answer.outcome().ok().map(|result| result.get("ttlMs").unwrap().text().to_owned())
+                    }
+                    events => panic!("{events:?}"),
+                },
+            };
+            assert_eq!(ttl.as_deref(), stale.then_some("0"), "{code} {before}");
+        }
+        assert_eq!((upstream.calls(), cache.statistics().stale), (3, if stale { 2 } else { 0 }));
+    }
+}
