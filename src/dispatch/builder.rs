@@ -295,9 +295,10 @@ impl Builder {
     /// Builds the server.
     ///
     /// # Errors
-    /// If a name is empty or comes twice; if a schema cannot be compiled, is too large or refers to something
-    /// outside itself; if an `x-mcp-header` breaks the rules; if a URI template is not supported; if a method has the
-    /// name of one that the protocol defines, or exists in no revision.
+    /// If something that is registered has an empty name, or one that comes twice; if a schema cannot be compiled, is too
+    /// large, refers to something outside itself, or is one of arguments that cannot be an object; if an `x-mcp-header`
+    /// breaks the rules; if a URI template is not supported; if a method has the name of one that the protocol defines, or
+    /// exists in no revision.
     pub fn build(self) -> Result<Dispatch, BuildError> {
         let capabilities = Capabilities {
             tools: self.announced.tools || !self.tools.is_empty(),

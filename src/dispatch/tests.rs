@@ -274,6 +274,10 @@ async fn typed_arguments_are_read_and_their_faults_shown() {
     let list = result(&server, "tools/list", json!({})).await;
     assert_eq!(list["tools"][0]["inputSchema"]["properties"]["b"]["maximum"], json!(10));
     assert_eq!(list["tools"][1]["inputSchema"]["type"], "object");
+    for arguments in [json!({}), json!({"more": 1})] {
+        let call = json!({"name": "unit", "arguments": arguments});
+        assert_eq!(result(&server, "tools/call", call).await["content"][0]["text"], "unit");
+    }
     let call = |arguments: Value| json!({"name": "add", "arguments": arguments});
     assert_eq!(result(&server, "tools/call", call(json!({"a": 1, "b": 2}))).await["content"][0]["text"], "3");
     for arguments in [json!({"a": 256, "b": 1}), json!({"a": 1}), json!({"a": 1, "b": 11})] {
@@ -282,6 +286,48 @@ async fn typed_arguments_are_read_and_their_faults_shown() {
             true,
             "{arguments}"
         );
+    }
+}
+
+#[cfg(feature = "schema")]
+#[tokio::test]
+async fn arguments_are_a_type_that_can_be_an_object() {
+    use std::collections::HashMap;
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing;
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(tag = "kind")]
+    enum Tagged {
+        Both { a: u8, b: u8 },
+    }
+
+    let server = Dispatch::builder("s", "1")
+        .tool(Tool::new("nothing", |Nothing, _| async { Ok("done") }))
+        .tool(Tool::new("tagged", |Tagged::Both { a, b }, _| async move { Ok((a + b).to_string()) }))
+        .tool(Tool::new("maybe", |map: Option<HashMap<String, u8>>, _| async move {
+            Ok(map.map_or(0, |map| map.len()).to_string())
+        }))
+        .build()
+        .unwrap();
+    for (name, arguments, text) in [
+        ("nothing", json!({}), "done"),
+        ("tagged", json!({"kind": "Both", "a": 1, "b": 2}), "3"),
+        ("maybe", json!({"x": 1}), "1"),
+    ] {
+        let call = json!({"name": name, "arguments": arguments});
+        assert_eq!(result(&server, "tools/call", call).await["content"][0]["text"], text, "{name}");
+    }
+
+    let built = |tool: Tool| Dispatch::builder("s", "1").tool(tool).build().map(drop);
+    for tool in [
+        Tool::new("t", |_: Vec<u8>, _| async { Ok("") }),
+        Tool::new("t", |_: u8, _| async { Ok("") }),
+        Tool::new("t", |_: String, _| async { Ok("") }),
+        Tool::new("t", |_: Option<bool>, _| async { Ok("") }),
+    ] {
+        assert!(matches!(built(tool), Err(BuildError::Schema { name, .. }) if name == "t"));
     }
 }
 

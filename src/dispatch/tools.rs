@@ -207,6 +207,9 @@ impl Tool {
     /// A tool whose arguments are a Rust type: its schema is derived, and what the type does not accept is told to
     /// the model.
     ///
+    /// The type is a struct, or another that is an object in JSON; `()` is for a tool without arguments. What cannot be an
+    /// object is refused by [`build`](super::Builder::build).
+    ///
     /// ```
     /// use mcp_layers::dispatch::{Context, Tool};
     ///
@@ -231,9 +234,13 @@ impl Tool {
         Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
         R: Into<ToolResult>,
     {
-        let schema = schema_of::<A>(true);
+        let mut schema = schema_of::<A>();
+        // `()` and structs without members are `null` in JSON, and nothing else can be made into them.
+        let is_unit = schema.get("type") == Some(&json!("null"));
+        make_object(&mut schema);
         Self::made(name, schema, move |arguments, context, entry| {
-            let arguments = arguments.raw().decode_owned::<A>().map_err(|error| error.to_string())?;
+            let arguments = if is_unit { Raw::valid("null") } else { arguments.raw() };
+            let arguments = arguments.decode_owned::<A>().map_err(|error| error.to_string())?;
             Ok(entry.work(handler(arguments, context)))
         })
     }
@@ -335,7 +342,7 @@ impl Tool {
     /// Derives the schema of the structured content from a Rust type.
     #[cfg(feature = "schema")]
     pub fn with_output<T: schemars::JsonSchema>(self) -> Self {
-        self.with_output_schema(schema_of::<T>(false))
+        self.with_output_schema(schema_of::<T>())
     }
 
     /// What a client must have declared to call the tool: a [`CapabilityLayer`](crate::layers::CapabilityLayer) that is
@@ -364,8 +371,9 @@ impl Tool {
         }
         let schema = self.definition.get_mut("inputSchema").map(Value::take).unwrap_or_default();
         if schema.get("type") != Some(&json!("object")) {
-            let reason = "the schema of arguments must be an object with `\"type\": \"object\"`".to_owned();
-            return Err(BuildError::Schema { name, reason });
+            let reason = "the schema of arguments must be an object with `\"type\": \"object\"`: derive it from a struct, or \
+                          from `()` where there are no arguments";
+            return Err(BuildError::Schema { name, reason: reason.to_owned() });
         }
         if let Err(error) = self.scopes.check() {
             return Err(BuildError::Scope { name, reason: error.to_string() });
@@ -401,18 +409,26 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// The schema of a Rust type. Arguments are always an object, whatever the type (`()` for instance) derives.
+/// The schema of a Rust type.
 #[cfg(feature = "schema")]
-fn schema_of<T: schemars::JsonSchema>(is_arguments: bool) -> Value {
-    let mut schema = schemars::generate::SchemaSettings::draft2020_12()
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
-    if let (true, Value::Object(members)) = (is_arguments, &mut schema) {
+fn schema_of<T: schemars::JsonSchema>() -> Value {
+    schemars::generate::SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// Arguments are an object, which the schema of a type that can be one need not say: that of an enum does not. What can
+/// be no object (a list, a number) stays as it is, and is refused when the server is built.
+#[cfg(feature = "schema")]
+fn make_object(schema: &mut Value) {
+    let Value::Object(members) = schema else { return };
+    let can_be = match members.get("type") {
+        None => true,
+        Some(Value::Array(types)) => types.contains(&json!("object")),
+        Some(one) => *one == json!("object") || *one == json!("null"),
+    };
+    if can_be {
         members.insert("type".to_owned(), json!("object"));
         members.entry("properties").or_insert_with(|| json!({}));
     }
-    schema
 }
 
 /// A registered tool.
