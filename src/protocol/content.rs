@@ -22,8 +22,17 @@ pub enum Role {
 /// Whom a block is for, how much it matters and when it last changed.
 ///
 /// Specification: `server/resources`, "Annotations".
+///
+/// ```
+/// use mcp_layers::protocol::{Annotations, Role};
+///
+/// let for_the_model = Annotations::new().with_audience([Role::Assistant]).with_priority(0.9);
+/// assert_eq!(serde_json::to_string(&for_the_model)?, r#"{"audience":["assistant"],"priority":0.9}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Annotations {
     /// Whom it is for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -34,6 +43,35 @@ pub struct Annotations {
     /// When it last changed, in the form of ISO 8601.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<Text>,
+}
+
+impl Annotations {
+    /// Says nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { audience: Vec::new(), priority: None, last_modified: None }
+    }
+
+    /// Whom it is for. Defaults to saying nothing.
+    #[must_use]
+    pub fn with_audience(mut self, audience: impl IntoIterator<Item = Role>) -> Self {
+        self.audience = audience.into_iter().collect();
+        self
+    }
+
+    /// How much it matters, from 0 to 1. Defaults to saying nothing.
+    #[must_use]
+    pub const fn with_priority(mut self, priority: f64) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// When it last changed, in the form of ISO 8601. Defaults to saying nothing.
+    #[must_use]
+    pub fn with_last_modified(mut self, at: impl Into<Text>) -> Self {
+        self.last_modified = Some(at.into());
+        self
+    }
 }
 
 /// One block of a tool's result or of a prompt's message.
@@ -153,9 +191,23 @@ impl From<&'static str> for Content {
     }
 }
 
-/// A pointer to a resource.
+/// A pointer to a resource. Annotations and `_meta` belong to the [`Content`] that is made of it.
+///
+/// Specification: `server/tools`, "Resource Links".
+///
+/// ```
+/// use mcp_layers::protocol::{Content, ResourceLink};
+///
+/// let link = ResourceLink::new("file:///a.rs", "a.rs").with_mime_type("text/x-rust").with_size(512);
+/// assert_eq!(
+///     serde_json::to_string(&Content::resource_link(link))?,
+///     r#"{"type":"resource_link","uri":"file:///a.rs","name":"a.rs","mimeType":"text/x-rust","size":512}"#,
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ResourceLink {
     /// Where the resource is.
     pub uri: Text,
@@ -170,13 +222,62 @@ pub struct ResourceLink {
     /// Its media type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<Text>,
+    /// How many bytes its contents have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Pictures that stand for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub icons: Vec<Icon>,
 }
 
 impl ResourceLink {
     /// A pointer with the two members that it must have.
     #[must_use]
     pub fn new(uri: impl Into<Text>, name: impl Into<Text>) -> Self {
-        Self { uri: uri.into(), name: name.into(), title: None, description: None, mime_type: None }
+        Self {
+            uri: uri.into(),
+            name: name.into(),
+            title: None,
+            description: None,
+            mime_type: None,
+            size: None,
+            icons: Vec::new(),
+        }
+    }
+
+    /// The same with a name for people.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<Text>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// The same with a description.
+    #[must_use]
+    pub fn with_description(mut self, description: impl Into<Text>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// The same with a media type.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<Text>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// The same with the number of bytes that its contents have.
+    #[must_use]
+    pub const fn with_size(mut self, bytes: u64) -> Self {
+        self.size = Some(bytes);
+        self
+    }
+
+    /// The same with pictures that stand for it.
+    #[must_use]
+    pub fn with_icons(mut self, icons: &[Icon]) -> Self {
+        self.icons = icons.to_vec();
+        self
     }
 }
 
@@ -248,8 +349,25 @@ impl PromptMessage {
 }
 
 /// A picture that stands for a server, a tool, a prompt or a resource.
+///
+/// Specification: `basic/index`, "`icons`".
+///
+/// ```
+/// use mcp_layers::protocol::{Icon, IconTheme};
+///
+/// let icon = Icon::new("https://example.com/dark.svg")
+///     .with_mime_type("image/svg+xml")
+///     .with_sizes(["any"])
+///     .with_theme(IconTheme::Dark);
+/// assert_eq!(
+///     serde_json::to_string(&icon)?,
+///     r#"{"src":"https://example.com/dark.svg","mimeType":"image/svg+xml","sizes":["any"],"theme":"dark"}"#,
+/// );
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Icon {
     /// Where it is: an `https:` or a `data:` URI.
     pub src: Text,
@@ -259,6 +377,48 @@ pub struct Icon {
     /// Its sizes, such as `48x48` or `any`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<Text>,
+    /// The background that it is made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub theme: Option<IconTheme>,
+}
+
+impl Icon {
+    /// The picture at `src`, an `https:` or a `data:` URI.
+    #[must_use]
+    pub fn new(src: impl Into<Text>) -> Self {
+        Self { src: src.into(), mime_type: None, sizes: Vec::new(), theme: None }
+    }
+
+    /// The same with a media type.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<Text>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// The same with these sizes, such as `48x48` or `any`.
+    #[must_use]
+    pub fn with_sizes<S: Into<Text>>(mut self, sizes: impl IntoIterator<Item = S>) -> Self {
+        self.sizes = sizes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The same for one kind of background. Defaults to any.
+    #[must_use]
+    pub const fn with_theme(mut self, theme: IconTheme) -> Self {
+        self.theme = Some(theme);
+        self
+    }
+}
+
+/// The background that an [`Icon`] is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IconTheme {
+    /// A light one.
+    Light,
+    /// A dark one.
+    Dark,
 }
 
 /// Who may be served a stored result.

@@ -15,7 +15,8 @@ mod scope;
 pub use capability::{ClientCapabilities, ExtensionId, InvalidExtensionId, required_server_capability};
 pub use challenge::Challenge;
 pub use content::{
-    Annotations, CacheScope, Content, Icon, PromptMessage, ResourceContents, ResourceLink, Role, Text,
+    Annotations, CacheScope, Content, Icon, IconTheme, PromptMessage, ResourceContents, ResourceLink, Role,
+    Text,
 };
 pub use log_level::LogLevel;
 pub use revision::{Era, Revision};
