@@ -16,6 +16,12 @@ use crate::principal::Partition;
 pub struct StateId(pub(crate) [u8; 16]);
 
 impl StateId {
+    /// The id that these bytes are, for tests of a store: those of sealed states are random.
+    #[must_use]
+    pub const fn new(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
     /// The bytes, to be part of a key in a store.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 16] {
@@ -30,6 +36,8 @@ impl fmt::Debug for StateId {
 }
 
 /// The use of a sealed state that has been verified.
+///
+/// [`RequestStateLayer`](crate::layers::RequestStateLayer) makes them; [`new`](Self::new) is for tests of a store.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StateUse {
@@ -44,6 +52,21 @@ pub struct StateUse {
     pub partition: Option<Partition>,
 }
 
+impl StateUse {
+    /// The use of the state `id` at `now`, which expires at `expires_at`, by nobody who is known.
+    #[must_use]
+    pub const fn new(id: StateId, now: Timestamp, expires_at: Timestamp) -> Self {
+        Self { id, now, expires_at, partition: None }
+    }
+
+    /// The same by a caller of this partition.
+    #[must_use]
+    pub const fn with_partition(mut self, partition: Partition) -> Self {
+        self.partition = Some(partition);
+        self
+    }
+}
+
 /// Why a store could not tell.
 pub type StoreError = BoxError;
 
@@ -56,6 +79,7 @@ pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + S
 /// use std::collections::HashSet;
 /// use std::sync::{Arc, Mutex};
 ///
+/// use mcp_layers::clock::Timestamp;
 /// use mcp_layers::store::{ReplayStore, StateId, StateUse, StoreFuture};
 ///
 /// /// Remembers for ever.
@@ -68,7 +92,16 @@ pub type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + S
 ///         Box::pin(async move { Ok(seen.lock().map_err(|_| "poisoned")?.insert(used.id)) })
 ///     }
 /// }
-/// # let _ = Elephant::default();
+///
+/// // In a test of yours:
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), mcp_layers::store::StoreError> {
+/// let store = Elephant::default();
+/// let used = StateUse::new(StateId::new([7; 16]), Timestamp::from_millis(0), Timestamp::from_millis(60_000));
+/// assert!(store.burn(used).await?);
+/// assert!(!store.burn(used).await?);
+/// # Ok(())
+/// # }
 /// ```
 pub trait ReplayStore: Send + Sync + 'static {
     /// Marks a state as used and says whether it was not yet. Of all calls for one state, in all processes that share
