@@ -22,6 +22,7 @@ const MAX_VALUES: usize = 100;
 
 /// What is being completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompletionRequest {
     /// What the user has typed so far.
     pub value: String,
