@@ -17,6 +17,9 @@ use crate::rejection::Rejection;
 /// A policy is pure and synchronous. What must be awaited is awaited by a layer above, which leaves the outcome
 /// in the request's extensions.
 ///
+/// [`Rejection`] lists the refusals there are. One that is not about MCP is [`Rejection::http`]: any HTTP status, which is
+/// its code as well, with data and headers if need be.
+///
 /// ```
 /// use http::{Request, Response};
 /// use mcp_layers::message::{Message, Reply};
@@ -31,7 +34,9 @@ use crate::rejection::Rejection;
 ///
 ///     fn on_request(&self, request: &mut Request<Message>) -> Result<(), Rejection> {
 ///         match request.body().target() {
-///             Some(tool) if tool == self.0 => Err(Rejection::invalid_params("there is no such tool")),
+///             Some(tool) if request.body().method() == "tools/call" && tool == self.0 => {
+///                 Err(Rejection::unknown_tool(tool))
+///             }
 ///             _ => Ok(()),
 ///         }
 ///     }
