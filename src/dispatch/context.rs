@@ -22,6 +22,9 @@ const OUTBOX: usize = 16;
 ///
 /// It is cheap to clone and may be moved into tasks; what such a task sends after the answer is dropped.
 ///
+/// Only a [`Dispatch`](super::Dispatch) makes one. A test of a handler calls the dispatcher, as the example of the
+/// [module](super) does, with a request whose extensions hold what [`extension`](Self::extension) is to find.
+///
 /// A request that has sent nothing is answered as plain JSON; the first notification turns the response into a
 /// stream of Server-Sent Events. From then on the handler goes on only while the client reads: a client that stops
 /// reading stops the handler, timers in it included. Work that must go on belongs into a task of its own, and what must
