@@ -268,7 +268,7 @@ impl ScopeRules {
     }
 
     pub(super) fn knows_all_tools(&self) -> bool {
-        self.catalog.as_ref().is_some_and(|catalog| catalog.is_exhaustive())
+        self.catalog.as_ref().is_some_and(ToolCatalog::is_exhaustive)
     }
 
     /// Which state everything is in that lists depend on, besides the scopes of the caller; `None` if that is not known.
