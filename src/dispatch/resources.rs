@@ -455,7 +455,7 @@ pub(super) fn read(
 impl HandlerError {
     /// There is no such resource: HTTP 400, -32602 with the URI as data.
     #[must_use]
-    pub fn resource_not_found(uri: &str) -> Self {
+    pub fn unknown_resource(uri: &str) -> Self {
         Self::from(Rejection::unknown_resource(uri))
     }
 }

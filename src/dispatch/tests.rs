@@ -474,7 +474,7 @@ fn noted() -> Dispatch {
         .resource_template(
             ResourceTemplate::new("note://{id}", "any", |variables, _| async move {
                 if variables.get("id") == "0" {
-                    return Err(HandlerError::resource_not_found(variables.uri()));
+                    return Err(HandlerError::unknown_resource(variables.uri()));
                 }
                 let text = format!("any {}", variables.get("id"));
                 Ok(ResourceContents::text(variables.uri().to_owned(), text))
