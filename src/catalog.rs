@@ -98,6 +98,20 @@ impl ToolFacts {
         self.scopes = scopes.into();
         self
     }
+
+    /// The same for a tool that needs these capabilities of the client. Defaults to none.
+    #[must_use]
+    pub fn with_required_capabilities(mut self, capabilities: ClientCapabilities) -> Self {
+        self.required_capabilities = capabilities;
+        self
+    }
+
+    /// The same with the `outputSchema` of the tool. Defaults to none.
+    #[must_use]
+    pub fn with_output_schema(mut self, schema: &Value) -> Self {
+        self.output_schema = Some(schema.to_string().into());
+        self
+    }
 }
 
 /// The catalog of a layer that has been given none: it knows no tool, and does not say that there is none.
@@ -199,6 +213,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_catalog_of_ones_own_says_of_a_tool_what_a_registered_one_says() {
+        let schema = json!({"type": "object"});
+        let needs = ClientCapabilities::new().with_roots();
+        let facts = ToolFacts::from_schema(&schema)
+            .unwrap()
+            .with_scopes("a b")
+            .with_required_capabilities(needs.clone())
+            .with_output_schema(&schema);
+        let expected = ToolFacts {
+            param_headers: ParamHeaders::default(),
+            required_capabilities: needs,
+            scopes: Scopes::from("a b"),
+            output_schema: Some(r#"{"type":"object"}"#.into()),
+        };
+        assert_eq!(facts, expected);
+    }
 
     #[test]
     fn a_name_that_comes_twice_is_an_error() {

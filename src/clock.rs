@@ -41,6 +41,22 @@ impl Timestamp {
         UNIX_EPOCH.checked_add(since).unwrap_or_else(|| UNIX_EPOCH + Duration::from_secs(u32::MAX.into()))
     }
 
+    /// What the standard library's type says, in whole milliseconds; before 1970 is 1970.
+    ///
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use mcp_layers::clock::Timestamp;
+    ///
+    /// let at = UNIX_EPOCH + Duration::from_millis(1_500);
+    /// assert_eq!(Timestamp::from_system_time(at).to_system_time(), at);
+    /// assert_eq!(Timestamp::from_system_time(UNIX_EPOCH - Duration::from_secs(1)).as_millis(), 0);
+    /// ```
+    #[must_use]
+    pub fn from_system_time(at: SystemTime) -> Self {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// How long ago `earlier` was; `None` if it is yet to come.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Option<Duration> {

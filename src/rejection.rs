@@ -43,7 +43,7 @@ use http::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::message::{Answer, ErrorObject, Fault, ParseError, RawObject, Reply, RequestId};
+use crate::message::{Answer, ErrorObject, Fault, ParseError, Raw, RawObject, Reply, RequestId};
 use crate::protocol::{Challenge, code};
 
 /// A refusal: a JSON-RPC error with the HTTP status and headers that go with it.
@@ -61,6 +61,9 @@ use crate::protocol::{Challenge, code};
 /// let response = rejection.into_response(Some(1.into()));
 /// assert_eq!(response.status(), StatusCode::NOT_FOUND);
 /// assert_eq!(response.extensions().get::<Rejection>().map(Rejection::code), Some(-32601));
+///
+/// let closed = Rejection::http(StatusCode::FORBIDDEN, "closed until nine").with_data(&serde_json::json!({"opens": 9}));
+/// assert_eq!(closed.data().map(|data| data.text()), Some(r#"{"opens":9}"#));
 /// ```
 #[derive(Clone)]
 pub struct Rejection(Arc<Inner>);
@@ -373,6 +376,18 @@ impl Rejection {
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// What a program may want to know beside the code.
+    #[must_use]
+    pub fn data(&self) -> Option<Raw<'_>> {
+        self.0.data.as_deref().map(Raw::valid)
+    }
+
+    /// The HTTP headers that go with it, besides those of every response.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        &self.0.headers
     }
 
     /// The answer to the request `id`, for where the status cannot be changed any more.

@@ -14,7 +14,19 @@ const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 /// what the server says for the method, else "not at all" and "only by the caller it was given to".
 ///
 /// Specification: `server/utilities/caching`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_layers::dispatch::CacheHint;
+/// use mcp_layers::protocol::CacheScope;
+///
+/// let for_all = CacheHint::default().with_scope(CacheScope::Public);
+/// let minute = Duration::from_secs(60);
+/// assert_eq!(for_all.or(CacheHint::private(minute)), CacheHint::public(minute));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheHint {
     /// How long the result stays fresh; written as whole milliseconds.
     pub ttl: Option<Duration>,
@@ -33,6 +45,20 @@ impl CacheHint {
     #[must_use]
     pub const fn private(ttl: Duration) -> Self {
         Self { ttl: Some(ttl), scope: Some(CacheScope::Private) }
+    }
+
+    /// The same for so long, whoever may be served it.
+    #[must_use]
+    pub const fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// The same for these, however long.
+    #[must_use]
+    pub const fn with_scope(mut self, scope: CacheScope) -> Self {
+        self.scope = Some(scope);
+        self
     }
 
     /// What this hint leaves open is taken from `other`.
@@ -73,8 +99,8 @@ mod tests {
 
     #[test]
     fn each_half_is_taken_from_the_first_that_says_it() {
-        let handler = CacheHint { ttl: None, scope: Some(CacheScope::Public) };
-        let registered = CacheHint { ttl: Some(Duration::from_millis(10)), scope: Some(CacheScope::Private) };
+        let handler = CacheHint::default().with_scope(CacheScope::Public);
+        let registered = CacheHint::private(Duration::from_millis(10));
         assert_eq!(written(handler.or(registered)), r#"{"ttlMs":10,"cacheScope":"public"}"#);
     }
 

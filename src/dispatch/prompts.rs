@@ -11,7 +11,7 @@ use super::completion::{Completer, CompletionRequest};
 use super::context::Context;
 use super::error::{BuildError, Failure, HandlerError};
 use super::input_required::InputRequired;
-use super::tools::write_input_required;
+use super::tools::{add_meta, write_input_required};
 use crate::message::RawObject;
 use crate::protocol::{Icon, PromptMessage, Text};
 use crate::rejection::{Rejection, shorten};
@@ -234,6 +234,12 @@ impl Prompt {
     /// Pictures that stand for it.
     pub fn with_icons(self, icons: &[Icon]) -> Self {
         self.with("icons", json!(icons))
+    }
+
+    /// One more member of the definition's `_meta`.
+    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        add_meta(&mut self.definition, key.into(), value.into());
+        self
     }
 
     pub(super) fn name(&self) -> &str {

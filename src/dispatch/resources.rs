@@ -15,7 +15,7 @@ use super::input_required::InputRequired;
 use super::listed::{ListedResource, Lister};
 use super::registry::Registry;
 use super::template::Template;
-use super::tools::write_input_required;
+use super::tools::{add_meta, write_input_required};
 use crate::message::RawObject;
 use crate::protocol::ResourceContents;
 use crate::rejection::Rejection;
@@ -114,6 +114,10 @@ impl Description {
     pub(super) fn set(&mut self, member: &str, value: impl Into<Value>) {
         self.members.insert(member.to_owned(), value.into());
     }
+
+    pub(super) fn set_meta(&mut self, key: String, value: Value) {
+        add_meta(&mut self.members, key, value);
+    }
 }
 
 /// All kinds have the same descriptive members; their documentation is written once.
@@ -146,6 +150,12 @@ macro_rules! descriptive_methods {
         /// Whom it is for, how much it matters and when it last changed.
         pub fn with_annotations(mut self, annotations: &$crate::protocol::Annotations) -> Self {
             self.description.set("annotations", serde_json::json!(annotations));
+            self
+        }
+
+        /// One more member of its `_meta`.
+        pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+            self.description.set_meta(key.into(), value.into());
             self
         }
     };
@@ -376,7 +386,7 @@ impl ResourceTemplate {
         let definition = serde_json::to_string(&self.description.members)?.into();
         let hint = self.description.hint;
         let mut says = self.description.into_members();
-        says.retain(|member, _| !matches!(member.as_str(), "uriTemplate" | "name"));
+        says.retain(|member, _| !matches!(member.as_str(), "uriTemplate" | "name" | "_meta"));
         Ok(TemplateEntry {
             definition,
             template,
@@ -445,7 +455,7 @@ pub(super) fn read(
 impl HandlerError {
     /// There is no such resource: HTTP 400, -32602 with the URI as data.
     #[must_use]
-    pub fn resource_not_found(uri: &str) -> Self {
+    pub fn unknown_resource(uri: &str) -> Self {
         Self::from(Rejection::unknown_resource(uri))
     }
 }

@@ -511,16 +511,16 @@ fn noted() -> Dispatch {
         .resource(
             Resource::new("note://1", "one", |_| async { Ok(ResourceContents::text("note://1", "1")) })
                 .with_mime_type("text/plain")
-                .with_cache(CacheHint { ttl: Some(std::time::Duration::from_millis(10)), scope: None }),
+                .with_cache(CacheHint::default().with_ttl(std::time::Duration::from_millis(10))),
         )
         .resource(Resource::new("note://own", "own", |_| async {
-            let hint = CacheHint { ttl: None, scope: Some(CacheScope::Public) };
+            let hint = CacheHint::default().with_scope(CacheScope::Public);
             Ok(ReadResult::from(ResourceContents::blob("note://own", [0xFF])).with_cache(hint))
         }))
         .resource_template(
             ResourceTemplate::new("note://{id}", "any", |variables, _| async move {
                 if variables.get("id") == "0" {
-                    return Err(HandlerError::resource_not_found(variables.uri()));
+                    return Err(HandlerError::unknown_resource(variables.uri()));
                 }
                 let text = format!("any {}", variables.get("id"));
                 Ok(ResourceContents::text(variables.uri().to_owned(), text))

@@ -317,10 +317,7 @@ impl Tool {
 
     /// One more member of the definition's `_meta`.
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        let meta = self.definition.entry("_meta").or_insert_with(|| json!({}));
-        if let Value::Object(meta) = meta {
-            meta.insert(key.into(), value.into());
-        }
+        add_meta(&mut self.definition, key.into(), value.into());
         self
     }
 
@@ -400,6 +397,13 @@ impl Tool {
             handler: self.handler,
             name,
         })
+    }
+}
+
+/// One more member of the `_meta` of a definition.
+pub(super) fn add_meta(definition: &mut Map<String, Value>, key: String, value: Value) {
+    if let Value::Object(meta) = definition.entry("_meta").or_insert_with(|| json!({})) {
+        meta.insert(key, value);
     }
 }
 

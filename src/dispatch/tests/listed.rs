@@ -42,6 +42,37 @@ async fn what_an_item_says_of_itself_overrides_what_its_template_says() {
 }
 
 #[tokio::test]
+async fn the_meta_of_each_definition_is_its_own() {
+    let notes = template("note://{id}", &[]).with_meta("of", "template").with_list(|_| async {
+        Ok(vec![
+            ListedResource::new("note://1", "one"),
+            ListedResource::new("note://2", "two").with_meta("of", "item").with_meta("n", 2),
+        ])
+    });
+    let prompt = Prompt::new("p", |_, _| async { Ok(crate::protocol::PromptMessage::user("hi")) });
+    let server = Dispatch::builder("s", "1")
+        .resource(fixed("f:1").with_meta("of", "resource"))
+        .resource_template(notes)
+        .prompt(prompt.with_meta("of", "prompt"))
+        .build()
+        .unwrap();
+    let list = result(&server, "resources/list", json!({})).await;
+    assert_eq!(
+        list["resources"],
+        json!([
+            {"uri": "f:1", "name": "fixed", "_meta": {"of": "resource"}},
+            {"uri": "note://1", "name": "one"},
+            {"uri": "note://2", "name": "two", "_meta": {"of": "item", "n": 2}},
+        ])
+    );
+    let list = result(&server, "resources/templates/list", json!({})).await;
+    let expected = json!([{"uriTemplate": "note://{id}", "name": "template", "_meta": {"of": "template"}}]);
+    assert_eq!(list["resourceTemplates"], expected);
+    let list = result(&server, "prompts/list", json!({})).await;
+    assert_eq!(list["prompts"], json!([{"name": "p", "_meta": {"of": "prompt"}}]));
+}
+
+#[tokio::test]
 async fn pages_show_everything_once_and_in_order_whatever_their_size() {
     let all = ["f:1", "f:2", "f:3", "a:1", "a:2", "c:1", "c:2", "c:3"];
     for size in 0..=9 {

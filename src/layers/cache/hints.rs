@@ -5,6 +5,9 @@
 //!    `"private"` (`server/utilities/caching`, "Cacheable Results"). What is absent, or is none of these, becomes what it
 //!    counts as anyway: 0 and `"private"`. What is valid stays.
 //!
+//! So results become valid, and none becomes one that a cache keeps: how long a result of another server is good, only a
+//! policy of your own can know.
+//!
 //! # Order
 //! In front of a server that somebody else wrote, anywhere below the filters of lists. Reads the method; edits results.
 //!
@@ -112,6 +115,26 @@ mod tests {
         .await;
         outcome.passed();
         outcome.body["result"].to_string()
+    }
+
+    #[tokio::test]
+    async fn a_result_is_not_kept_for_the_hints_that_it_is_given() {
+        let cache = crate::layers::cache::ResponseCache::new("u");
+        let inner = tower::service_fn(async |_: Request<Message>| {
+            let result = RawObject::parse(r#"{"resultType":"complete","tools":[]}"#).unwrap();
+            let reply = Reply::Answer(Answer::result(Some(1.into()), result));
+            Ok::<_, std::convert::Infallible>(Response::new(reply))
+        });
+        let layers = (crate::layers::CacheLayer::new(cache.clone()), CacheHintsLayer::new());
+        let service = tower::Layer::layer(&layers, inner);
+        let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{
+            "io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        for _ in 0..2 {
+            let list = Request::new(Message::parse(list).unwrap());
+            tower::ServiceExt::oneshot(service.clone(), list).await.unwrap();
+        }
+        let statistics = cache.statistics();
+        assert_eq!((statistics.hits, statistics.misses, statistics.stores), (0, 2, 0));
     }
 
     #[tokio::test]
