@@ -298,7 +298,6 @@ async fn no_spelling_of_a_uri_gets_around_a_prefix() {
     for uri in [
         "file:///secret/x",
         "file:///public/../secret/x",
-        "file:///public/%2e%2E/secret/x",
         "file:///%73ecret/x",
         "file:///%2573ecret/x",
         "file:///secret%2fx",
@@ -340,6 +339,7 @@ async fn no_spelling_of_a_host_gets_around_a_prefix() {
         "https://u%2f@H:0443/secret/x",
         "https:h/secret/x",
         "https:\\\\h\\secret\\x",
+        "https:\\//y%2fu:p@h/secret/x",
     ] {
         send(rules(), Some("mcp"), "resources/read", json!({"uri": uri})).await.lacks("secrets");
     }
@@ -365,6 +365,10 @@ async fn a_uri_that_readers_take_for_different_ones_is_unknown_where_there_are_r
         "file:///%73ecret/x?/../../public/y",
         "file:///%73ecret/x%2f../../public",
         "file:///%73ecret//../x",
+        "file:///public/%2e%2E/secret/x",
+        "file:///public/../secret/%2e/../x",
+        "file:///s%65cret/..%20",
+        "file:///secret/x%00.txt",
         "https://0x7f.1/x",
     ] {
         for scopes in ["mcp", "mcp secrets"] {

@@ -124,8 +124,8 @@ impl ScopeRules {
 
     /// Where it is known which tools there are, and what was declared when they were registered: mostly the
     /// [`Dispatch`](crate::dispatch::Dispatch) below. A tool that it does not know does not exist, and is answered so
-    /// here, unless it is not [exhaustive](ToolCatalog::is_exhaustive). Defaults to none: then every name is taken for a tool, and needs the [default](Self::with_default) if it has no
-    /// rule.
+    /// here, unless it is not [exhaustive](ToolCatalog::is_exhaustive). Defaults to none: then every name is taken for a
+    /// tool, and needs the [default](Self::with_default) if it has no rule.
     pub fn with_catalog(mut self, catalog: impl ToolCatalog) -> Self {
         self.catalog = Some(Arc::new(catalog));
         self

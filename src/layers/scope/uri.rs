@@ -22,17 +22,22 @@ pub(super) fn readings(uri: &str) -> Vec<Reading<'_>> {
     if is_plain(uri) {
         return readings;
     }
-    let decoded = decode(uri).replace('\\', "/");
-    for (text, by_default) in [(Some(uri.to_owned()), true), (bare(uri), false), (bare(&decoded), false)] {
-        let Some(text) = text else { continue };
+    for (at, text) in texts(uri, &decode(uri)).enumerate() {
         for keep_authority in [true, false] {
             let loose = loose(&text, keep_authority, false);
             if !readings.iter().any(|reading| reading.text == loose) {
-                readings.push(Reading { text: loose.into(), by_default });
+                readings.push(Reading { text: loose.into(), by_default: at == 0 });
             }
         }
     }
     readings
+}
+
+/// What a reader may start from: the URI as it is written, and what is left where the end of its authority is looked for
+/// in that, after taking `\` for `/`, or after decoding.
+fn texts(uri: &str, decoded: &str) -> impl Iterator<Item = String> {
+    let slashed = |text: &str| bare(&text.replace('\\', "/"));
+    [Some(uri.to_owned()), bare(uri), slashed(uri), slashed(decoded)].into_iter().flatten()
 }
 
 /// The loose reading of a rule's own text. That of a beginning is the beginning of the loose readings of what begins so.
@@ -45,24 +50,19 @@ pub(super) fn is_ambiguous(uri: &str) -> bool {
     if has_blanks(uri) {
         return true;
     }
-    let decoded = decode(uri).replace('\\', "/");
-    let Some((_, rest)) = uri.split_once(':') else {
-        return uri.contains(['%', '\\'])
-            || decoded.contains("//")
-            || decoded.split('/').any(|at| at == "..");
-    };
-    if decoded.split(['/', '?', '#', ':']).any(|segment| segment == "..") {
-        // Where dots lead depends on what is done first: decoding, merging, cutting off the query, or resolving them.
-        let dots = uri.to_ascii_lowercase().replace("%2e", ".");
-        let path = rest.strip_prefix("//").unwrap_or(rest);
-        if dots.contains(['%', '\\', '?', '#']) || path.contains("//") {
-            return true;
-        }
+    let decoded = decode(uri);
+    if decoded.contains('\0') {
+        // Some readers end there.
+        return true;
     }
-    [Some(uri.to_owned()), bare(uri), bare(&decoded)]
-        .into_iter()
-        .flatten()
-        .any(|text| has_odd_authority(&loose(&text, true, false)))
+    let goes_up = decoded.split(['/', '\\', '?', '#', ':']).any(|segment| segment.trim_matches(' ') == "..");
+    let Some((_, rest)) = uri.split_once(':') else {
+        return goes_up || uri.contains(['%', '\\']) || uri.contains("//");
+    };
+    // Where dots lead depends on what is done first: decoding, merging, cutting off the query, or resolving them.
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    goes_up && (uri.contains(['%', '\\', '?', '#']) || path.contains("//"))
+        || texts(uri, &decoded).any(|text| has_odd_authority(&loose(&text, true, false)))
 }
 
 /// True for control characters, which some readers drop, and for spaces at the ends, which some trim.
@@ -248,8 +248,8 @@ fn loose_authority<'a>(scheme: &str, authority: &'a str, is_unfinished: bool) ->
     }
 }
 
-/// Decodes until nothing is left to decode, and drops control characters, in one pass: what is written so far holds no
-/// escape, so that only its end can become one.
+/// Decodes until nothing is left to decode, and drops control characters but for NUL, in one pass: what is written so far
+/// holds no escape, so that only its end can become one.
 fn decode(text: &str) -> String {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -264,7 +264,7 @@ fn decode(text: &str) -> String {
             out.truncate(out.len() - 3);
             // Two hexadecimal digits make a byte.
             let byte = u8::try_from(high << 4 | low).unwrap_or_default();
-            if !byte.is_ascii_control() {
+            if byte == 0 || !byte.is_ascii_control() {
                 out.push(byte);
             }
         }
@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    fn texts(uri: &str) -> Vec<String> {
+    fn read(uri: &str) -> Vec<String> {
         readings(uri).into_iter().map(|reading| reading.text.into_owned()).collect()
     }
 
@@ -286,7 +286,7 @@ mod tests {
     fn a_plain_uri_has_one_reading() {
         for uri in ["file:///a/b.txt", "note://1", "note://a/b", "urn:x:y", "https://h/p/"] {
             assert!(is_plain(uri) && !is_ambiguous(uri), "{uri}");
-            assert_eq!(texts(uri), [uri]);
+            assert_eq!(read(uri), [uri]);
             assert_eq!(loosened(uri, false), uri);
         }
     }
@@ -295,7 +295,6 @@ mod tests {
     fn other_spellings_have_the_plain_reading_too() {
         for uri in [
             "file:///public/../secret/x",
-            "file:///public/%2e%2e/secret/x",
             "file:///%73ecret/x",
             "file:///%2573ecret/x",
             "file:///%2525252525252573ecret/x",
@@ -319,7 +318,7 @@ mod tests {
             "file:///%73ecret/x#y",
         ] {
             assert!(!is_ambiguous(uri), "{uri}");
-            assert!(texts(uri).contains(&"file:///secret/x".to_owned()), "{uri}: {:?}", texts(uri));
+            assert!(read(uri).contains(&"file:///secret/x".to_owned()), "{uri}: {:?}", read(uri));
         }
         for uri in [
             "https://h:443/x",
@@ -337,16 +336,17 @@ mod tests {
             "https:////h/x",
             "https:\\\\h\\x",
             "https:%2f%2fu@h/x",
+            "https:\\//y%2fu:p@h/x",
         ] {
             assert!(!is_ambiguous(uri), "{uri}");
-            assert!(texts(uri).contains(&"https://h/x".to_owned()), "{uri}: {:?}", texts(uri));
+            assert!(read(uri).contains(&"https://h/x".to_owned()), "{uri}: {:?}", read(uri));
         }
-        assert!(texts("https://h").contains(&"https://h/".to_owned()));
-        assert!(texts("https://h?x").contains(&"https://h/".to_owned()));
-        assert!(texts("note://closed:1/x").contains(&"note://closed/x".to_owned()));
-        assert!(texts("note://u@closed/x").contains(&"note://closed/x".to_owned()));
-        assert!(texts("note://public/../secret").contains(&"note://secret".to_owned()));
-        assert!(texts("note://public/../secret").contains(&"note://public/secret".to_owned()));
+        assert!(read("https://h").contains(&"https://h/".to_owned()));
+        assert!(read("https://h?x").contains(&"https://h/".to_owned()));
+        assert!(read("note://closed:1/x").contains(&"note://closed/x".to_owned()));
+        assert!(read("note://u@closed/x").contains(&"note://closed/x".to_owned()));
+        assert!(read("note://public/../secret").contains(&"note://secret".to_owned()));
+        assert!(read("note://public/../secret").contains(&"note://public/secret".to_owned()));
     }
 
     #[test]
@@ -364,6 +364,12 @@ mod tests {
             "file:///%73ecret/x%2f../../public",
             "file:///%73ecret//../public",
             "file:///a%252f%252e%252e/x",
+            "file:///public/%2e%2e/secret/x",
+            "file:///public/../secret/%2e/../x",
+            "file:///s%65cret/..%20",
+            "file:///s%65cret/.%00./x",
+            "file:///secret/x%00.txt",
+            "file:///secret/x%2500.txt",
             "file:///a\\..\\x",
             "file:////a/../x",
             "file%3a///x",
@@ -380,9 +386,14 @@ mod tests {
         ] {
             assert!(is_ambiguous(uri), "{uri:?}");
         }
-        for uri in
-            ["https://127.0.0.1:8080/x", "https://[::1]/x", "note:///a b/é", "note", "file:///a..b/..c"]
-        {
+        for uri in [
+            "https://127.0.0.1:8080/x",
+            "https://[::1]/x",
+            "note:///a b/é",
+            "note",
+            "file:///a..b/..c",
+            "q://a%0ab%20",
+        ] {
             assert!(!is_ambiguous(uri), "{uri}");
         }
     }
