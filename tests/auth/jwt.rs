@@ -174,6 +174,14 @@ async fn the_key_is_chosen_by_name_type_algorithm_and_use() {
         .await
         .refused("the token does not say with which of several keys it is signed (kid)");
     server.show(&nameless(&es256("e"))).await.refused(unknown);
+    // One key may be listed for each of its algorithms, and is good for those alone.
+    let [mut long, mut longest] = [rs256("1", 0), rs256("1", 0)];
+    (long.algorithm, longest.algorithm) = (Algorithm::RS384, Algorithm::RS512);
+    let listed = guarded(&[&rsa, &long]);
+    for signer in [&rsa, &long] {
+        listed.show(&signer.sign(&good())).await.passed();
+    }
+    listed.show(&longest.sign(&good())).await.refused(UNFIT_FOR_KEY);
     // A key in the token is not looked at.
     let mallory = eddsa("m", 9);
     let smuggled = mallory.sign_with(|header| header["jwk"] = mallory.jwk(), &good());

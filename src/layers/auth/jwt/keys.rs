@@ -54,18 +54,23 @@ impl KeySet {
         let Jwks { keys } = serde_json::from_slice(text)
             .map_err(|_| InvalidKeys("the keys are not a JWK set: a JSON object with a list `keys`"))?;
         let some = !keys.is_empty();
-        let mut set: Vec<Arc<Key>> = Vec::new();
+        let mut set: Vec<Key> = Vec::new();
         for (at, key) in keys.into_iter().take(MAX_KEYS).enumerate() {
             match Key::parse(key) {
-                Ok(key) if set.iter().any(|other| other.kid == key.kid && other.print == key.print) => {}
-                Ok(key) => set.push(Arc::new(key)),
+                Ok(key) => {
+                    match set.iter_mut().find(|other| other.kid == key.kid && other.print == key.print) {
+                        // One key, listed once for each of its algorithms.
+                        Some(same) => same.algorithms.extend(key.algorithms),
+                        None => set.push(key),
+                    }
+                }
                 Err(reason) => tracing::warn!(at, reason, "skipped a key of a JWK set"),
             }
         }
         if some && set.is_empty() {
             return Err(InvalidKeys("the JWK set has no key that can be used"));
         }
-        Ok(Self(set))
+        Ok(Self(set.into_iter().map(Arc::new).collect()))
     }
 
     /// The one key that fits, if there is one.
