@@ -284,6 +284,15 @@ impl std::io::Write for Log {
     }
 }
 
+/// Begins work and drops it after its first step, as when a caller hangs up.
+pub(crate) async fn hang_up(work: impl Future<Output = Sent>) {
+    tokio::select! {
+        biased;
+        sent = work => panic!("answered at once: {sent:?}"),
+        () = std::future::ready(()) => {}
+    }
+}
+
 /// A server behind an [`AuthLayer`], with a clock that stands still until it is set.
 pub(crate) struct Guarded<V> {
     pub(crate) layer: AuthLayer<V>,
