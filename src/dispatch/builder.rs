@@ -243,8 +243,8 @@ impl Builder {
         self
     }
 
-    /// How long lists may be kept, and for whom; a list that [a template has made](ResourceTemplate::with_list) is never for
-    /// others than the caller. Defaults to not at all.
+    /// How long lists may be kept, and for whom; a list that [a template has made](ResourceTemplate::with_list) is never
+    /// for others than the caller. Defaults to not at all.
     pub fn with_list_cache(mut self, hint: CacheHint) -> Self {
         self.hints.lists = hint;
         self

@@ -10,9 +10,9 @@ use crate::rejection::Rejection;
 
 /// What a handler fails with.
 ///
-/// Any error type turns into one with `?` (boxed errors with [`internal`](Self::internal)), and is then logged but not shown to the caller, who learns only that
-/// something failed. What the caller, or the model behind it, is meant to read is said with
-/// [`visible`](Self::visible).
+/// Any error type turns into one with `?` (boxed errors with [`internal`](Self::internal)), and is then logged but not
+/// shown to the caller, who learns only that something failed. What the caller, or the model behind it, is meant to read
+/// is said with [`visible`](Self::visible).
 ///
 /// A [`Rejection`] keeps its code and status, also through `?`.
 ///
