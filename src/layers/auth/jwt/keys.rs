@@ -60,7 +60,7 @@ impl KeySet {
                 Ok(key) => {
                     match set.iter_mut().find(|other| other.kid == key.kid && other.print == key.print) {
                         // One key, listed once for each of its algorithms.
-                        Some(same) => same.algorithms.extend(key.algorithms),
+                        Some(known) => known.algorithms.extend(key.algorithms),
                         None => set.push(key),
                     }
                 }
