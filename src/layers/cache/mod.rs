@@ -21,7 +21,8 @@
 //!    [`Principal`](crate::principal::Principal) there is no partition, and private results are not kept.
 //! 5. A hit has the caller's own id, `ttlMs` less the age of the entry, and no header of the response that the entry came
 //!    in. Of the result's `_meta` it has what is about the result ([`with_kept_meta`](ResponseCache::with_kept_meta)): the
-//!    rest may be about the caller that was answered first. The result is neither parsed nor copied.
+//!    rest may be about the caller that was answered first. `ttlMs` is its first member; the result is neither parsed nor
+//!    copied.
 //! 6. Requests of one partition that come while the same is being asked share one call, errors included. It goes on while
 //!    anyone waits, whoever came first, and is dropped with the last. Callers in different partitions never wait for
 //!    each other; those without a principal share if they show the same `Authorization` and `Cookie`, or neither. In the
